@@ -1,0 +1,1 @@
+"""The developer's machine: embedded AWS, GraphQL front, command line and demo."""
