@@ -1,0 +1,1 @@
+"""Piton: durable workflow DAGs on serverless AWS."""

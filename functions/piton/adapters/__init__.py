@@ -1,0 +1,1 @@
+"""Implementations of the ports against AWS and the host process."""

@@ -1,0 +1,1 @@
+"""Rules of the engine as pure functions and values. Standard library only."""

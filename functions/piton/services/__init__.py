@@ -1,0 +1,1 @@
+"""Use cases: what happens when a command, a message or a sweep arrives."""

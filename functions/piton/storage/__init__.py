@@ -1,0 +1,1 @@
+"""Declared operations and the stores that carry them out."""
