@@ -20,6 +20,12 @@ LEADING_KEYS: Final[dict[Item, str]] = {
 }
 """Partition keys of each kind of item, in the pattern language of IAM's StringLike."""
 
+PAYLOAD_PREFIX: Final = "payloads/"
+"""Blobs of executions. They expire with the rows that refer to them."""
+
+WORKFLOW_PREFIX: Final = "workflows/"
+"""Blobs of registered workflows. They are kept for ever, like the rows that refer to them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Key:
@@ -93,6 +99,16 @@ def workflow_partition(tenant: str, workflow_id: str) -> str:
 def workflow(tenant: str, workflow_id: str, version: int) -> Key:
     """Key of one version of a workflow."""
     return Key(Table.WORKFLOWS, workflow_partition(tenant, workflow_id), f"v{version:06d}")
+
+
+def payload_blob(ref: ExecutionRef, content_hash: str) -> str:
+    """Blob key of an input or a result of an execution."""
+    return f"{PAYLOAD_PREFIX}{ref.tenant}/{ref.execution_id}/{content_hash}"
+
+
+def workflow_blob(tenant: str, content_hash: str) -> str:
+    """Blob key of a workflow that is too large for its row."""
+    return f"{WORKFLOW_PREFIX}{tenant}/{content_hash}"
 
 
 def due_shard(ref: ExecutionRef) -> str:
