@@ -1,0 +1,1 @@
+"""The CDK application: one construct per concern, composed by stacks."""
