@@ -6,7 +6,7 @@ Every port has one adapter per host. Anything that can fail for a passing reason
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Generic, Protocol, TypeVar
@@ -269,8 +269,54 @@ class TaskRegistry(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """The body returned `value`, which may be anything."""
+
+    value: object
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """The body raised `error`."""
+
+    error: Exception
+
+
+@dataclass(frozen=True, slots=True)
+class TimedOut:
+    """The body ran into its timeout and was left behind."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseLost:
+    """A newer attempt owns the node; whatever the body does is of no account any more."""
+
+
+BodyOutcome = Returned | Raised | TimedOut | LeaseLost
+
+
+class BodyRunner(Protocol):
+    """Runs a task's body under its timeout while its lease is renewed."""
+
+    def run(
+        self,
+        body: Callable[[], object],
+        *,
+        timeout_ms: int,
+        heartbeat_ms: int,
+        renew: Callable[[], bool],
+    ) -> BodyOutcome:
+        """Run `body` and call `renew` every `heartbeat_ms` until it is done.
+
+        `renew` returns False once the lease is lost; it may raise `Retry`, which is tried again
+        at the next beat.
+        """
+        ...
+
+
 class LambdaInvoker(Protocol):
-    """Calls a function of the pool's allow-list and waits for its answer."""
+    """Calls another Lambda function and waits for its answer."""
 
     def invoke(self, arn: str, payload: Json, timeout_s: float) -> Json:
         """Return the answer. Raises `tasks.Transient` or `tasks.Permanent`."""
