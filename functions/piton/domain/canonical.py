@@ -70,7 +70,8 @@ def _text(value: str, place: str) -> str:
         value.encode("utf-8")
     except UnicodeEncodeError as error:
         raise NotJson(f"{place}: text with a lone surrogate") from error
-    return str(value)
+    # Not `str(value)`: an enumeration with text members prints its own name.
+    return str.__str__(value)
 
 
 def dumps(value: object) -> str:
@@ -81,15 +82,27 @@ def dumps(value: object) -> str:
 
 
 def loads(text: str) -> Json:
-    """Read JSON text strictly: NaN and infinities are refused. Raises `NotJson`."""
+    """Read JSON text strictly: NaN, infinities and numbers beyond a float are refused.
 
-    def refuse(constant: str) -> Json:
-        raise NotJson(f"{constant} is not JSON")
-
+    Raises `NotJson`.
+    """
     try:
-        value: Json = json.loads(text, parse_constant=refuse)
-    except (json.JSONDecodeError, RecursionError) as error:
+        value: Json = json.loads(text, parse_constant=_refuse, parse_float=_finite)
+    except NotJson:
+        raise
+    except (ValueError, RecursionError) as error:
         raise NotJson("text is not JSON") from error
+    return value
+
+
+def _refuse(constant: str) -> Json:
+    raise NotJson(f"{constant} is not JSON")
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if not math.isfinite(value):
+        raise NotJson("a number is too large")
     return value
 
 

@@ -19,6 +19,8 @@ from piton.domain.status import EdgeOn
 
 MAX_IN_DEGREE: Final = 256
 MAX_NODES: Final = 10_000
+MAX_EDGES: Final = 250_000
+"""Keeps the gates of wide joins so few that every ordinal has five digits."""
 ID_PATTERN: Final = r"[A-Za-z0-9_.-]{1,128}"
 _ID: Final = re.compile(ID_PATTERN)
 
@@ -158,6 +160,9 @@ def _problems(
         yield Problem("nodes", "a workflow needs at least one node")
     if len(specs) > MAX_NODES:
         yield Problem("nodes", f"{len(specs)} nodes; at most {MAX_NODES} are allowed")
+    edges = sum(len(spec.needs) for spec in specs)
+    if edges > MAX_EDGES:
+        yield Problem("nodes", f"{edges} needs; at most {MAX_EDGES} are allowed")
     first: dict[str, int] = {}
     for i, spec in enumerate(specs):
         if not _ID.fullmatch(spec.id):
@@ -209,10 +214,10 @@ def _cycle(specs: Sequence[NodeSpec], known: Mapping[str, int]) -> Iterable[Prob
         return
     # Walking backwards among the unordered nodes must close a loop.
     here = next(i for i in range(len(specs)) if i not in ordered)
-    seen: list[int] = []
+    seen: dict[int, int] = {}
     while here not in seen:
-        seen.append(here)
+        seen[here] = len(seen)
         here = next(s for s in sources[here] if s not in ordered)
-    loop = seen[seen.index(here) :][::-1]
+    loop = list(seen)[seen[here] :][::-1]
     names = " -> ".join(specs[i].id for i in [*loop, loop[0]][:12])
     yield Problem(f"nodes[{loop[0]}].needs", f"cycle: {names}")

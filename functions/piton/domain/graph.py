@@ -128,7 +128,7 @@ class Graph:
         """Return the stored form."""
         return {
             "workflow_id": self.workflow_id,
-            "timeout_s": self.timeout_s,
+            "timeout_s": _stored_number(self.timeout_s),
             "nodes": [_node_to_json(node) for node in self.nodes],
             "edges": [[e.source, e.target, e.on.value, e.when] for e in self.edges],
         }
@@ -156,16 +156,17 @@ def _node_to_json(node: Node) -> Json:
     if node.pool != DEFAULT_POOL:
         document["pool"] = node.pool
     if node.timeout_s is not None:
-        document["timeout_s"] = node.timeout_s
+        document["timeout_s"] = _stored_number(node.timeout_s)
     if node.retry is not None:
-        document["retry"] = [node.retry.max_attempts, node.retry.base_s, node.retry.cap_s]
+        retry = node.retry
+        document["retry"] = [retry.max_attempts, float(retry.base_s), float(retry.cap_s)]
     if node.params:
         document["params"] = dict(node.params)
     return document
 
 
 def _node_from_json(ordinal: int, document: Json) -> Node:
-    if not isinstance(document, dict):
+    if not isinstance(document, dict) or not document.keys() >= {"id", "kind"}:
         raise ValueError("not a compiled node")
     params = document.get("params", {})
     if not isinstance(params, dict):
@@ -198,6 +199,11 @@ def _edge_from_json(document: Json) -> Edge:
             return Edge(source, target, EdgeOn(on), when)
         case _:
             raise ValueError("not a compiled edge")
+
+
+def _stored_number(value: float | None) -> Json:
+    # 20 and 20.0 are one timeout and must be one text.
+    return None if value is None else float(value)
 
 
 def _optional_number(value: Json) -> float | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar
 
 from piton.domain.errors import Bug
 from piton.domain.retry import RetryPolicy
@@ -19,6 +19,8 @@ Value = None | bool | int | str | bytes | frozenset[int] | list["Value"] | dict[
 """What an attribute holds. Floats never appear: user data is stored as canonical text."""
 
 Attributes = Mapping[str, Value]
+
+_Status = TypeVar("_Status", NodeStatus, ExecutionStatus)
 
 META_SK: Final = "META"
 INPUT_SK: Final = "INPUT"
@@ -72,6 +74,12 @@ class _Reader:
         if not isinstance(value, str):
             raise Bug(f"attribute {name} is not text")
         return value
+
+    def status(self, name: str, statuses: type[_Status], default: str = "") -> _Status:
+        try:
+            return statuses(self.text(name, default))
+        except ValueError as error:
+            raise Bug(f"attribute {name} is no status") from error
 
     def optional_text(self, name: str) -> str | None:
         return self.text(name) if self._attributes.get(name) is not None else None
@@ -167,8 +175,8 @@ class AttemptPolicy:
         return [
             self.timeout_ms,
             retry.max_attempts,
-            int(retry.base_s * 1000),
-            int(retry.cap_s * 1000),
+            round(retry.base_s * 1000),
+            round(retry.cap_s * 1000),
         ]
 
     @classmethod
@@ -178,7 +186,11 @@ class AttemptPolicy:
             case None:
                 return None
             case [int(timeout_ms), int(attempts), int(base_ms), int(cap_ms)]:
-                return cls(timeout_ms, RetryPolicy(attempts, base_ms / 1000, cap_ms / 1000))
+                try:
+                    retry = RetryPolicy(attempts, base_ms / 1000, cap_ms / 1000)
+                except ValueError as error:
+                    raise Bug("attempt policy is out of range") from error
+                return cls(timeout_ms, retry)
             case _:
                 raise Bug("attempt policy has another shape")
 
@@ -231,7 +243,7 @@ class NodeRow:
         return cls(
             ordinal=node_ordinal(read.text("sk")),
             node_id=read.text("node_id"),
-            status=NodeStatus(read.text("node_status", NodeStatus.PENDING)),
+            status=read.status("node_status", NodeStatus, NodeStatus.PENDING),
             resolved=read.ordinals("node_resolved"),
             declined=read.ordinals("node_declined"),
             pool=read.text("node_pool"),
@@ -297,7 +309,7 @@ class ExecutionRow:
         read = _Reader(attributes)
         return cls(
             ref=ExecutionRef.from_pk(read.text("pk")),
-            status=ExecutionStatus(read.text("exec_status")),
+            status=read.status("exec_status", ExecutionStatus),
             workflow_id=read.text("exec_workflow_id"),
             workflow_version=read.number("exec_workflow_version"),
             definition_hash=read.text("exec_definition_hash"),
