@@ -237,6 +237,8 @@ class Counter(StrEnum):
     PARKED = "ExecutionParked"
     RETIRED = "ExecutionRetired"
     SWEEP_ERROR = "SweepError"
+    POOL_MISSING = "PoolMissing"
+    RECORD_SKIPPED = "StreamRecordSkipped"
 
 
 class Timer(StrEnum):

@@ -39,6 +39,7 @@ class Dispatch:
             "schema_version": SCHEMA_VERSION,
             "tenant": self.ref.tenant,
             "execution_id": self.ref.execution_id,
+            "pool": self.pool,
             "ordinal": self.ordinal,
             "node_id": self.node_id,
             "fence": self.fence,

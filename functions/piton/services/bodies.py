@@ -68,6 +68,7 @@ class Attempt:
     def names(self) -> dict[str, str | int]:
         """Ids for log entries."""
         return {
+            "correlation_id": self.dispatch.ref.execution_id,
             "tenant": self.dispatch.ref.tenant,
             "execution_id": self.dispatch.ref.execution_id,
             "node_id": self.node.id,
@@ -197,8 +198,9 @@ class Bodies:
 
 def _run_async(body: AsyncBody, context: RunningContext, timeout_ms: int, inputs: Inputs) -> object:
     async def bounded() -> object:
+        limit = asyncio.timeout(timeout_ms / 1000)
         try:
-            async with asyncio.timeout(timeout_ms / 1000) as limit:
+            async with limit:
                 return await body(context, inputs)
         except TimeoutError:
             if limit.expired():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from piton.domain.errors import Stale
 from piton.domain.messages import Dispatch
 from piton.domain.status import NodeStatus, Reason
-from piton.ports import Store, WorkflowStore
+from piton.ports import Clock, Store, WorkflowStore
 from piton.services.dispatching import Dispatching, Disposition
 from piton.services.run import load_live_run
 from piton.storage import operations as op
@@ -15,10 +15,13 @@ from piton.storage.views import NodeView
 class DeadLetters:
     """Gives undeliverable dispatches a disposition."""
 
-    def __init__(self, store: Store, workflows: WorkflowStore, dispatching: Dispatching) -> None:
+    def __init__(
+        self, store: Store, workflows: WorkflowStore, dispatching: Dispatching, clock: Clock
+    ) -> None:
         self._store = store
         self._workflows = workflows
         self._dispatching = dispatching
+        self._clock = clock
 
     def undeliverable(self, dispatch: Dispatch) -> Disposition:
         """Retry or dead-letter a node that is still queued at the dispatch's fence (N10).
@@ -30,6 +33,9 @@ class DeadLetters:
         row = rows.get(dispatch.ordinal)
         if row is None or (row.status, row.fence) != (NodeStatus.QUEUED, dispatch.fence):
             raise Stale(f"{dispatch.ref.execution_id}/{dispatch.ordinal} has moved on")
+        if row.not_before > self._clock.now_ms():
+            # It was handed out and put back because its time had not come; the sweep sends again.
+            raise Stale(f"{dispatch.ref.execution_id}/{dispatch.ordinal} is not due yet")
         return self._dispatching.settle_failure(
             dispatch.ref,
             row,

@@ -64,6 +64,7 @@ class Dispatching:
         `retry` and `fail` are the operations of the caller's own transition (N7/N8 or N10).
         `ends_by` is the execution's end in epoch milliseconds. A refusal is `STALE`.
         """
+        reason = str(reason)
         policy = row.policy.retry if row.policy else default_policy or RetryPolicy()
         now = self._clock.now_ms()
         again = not permanent and policy.attempts_left(row.attempt) and now < ends_by

@@ -6,9 +6,11 @@ the stream then repeats the whole batch; everything downstream deduplicates.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from piton.domain.errors import Bug
 from piton.domain.messages import (
     Dispatch,
     Event,
@@ -24,7 +26,9 @@ from piton.domain.rows import (
     ExecutionRow,
     NodeRow,
 )
-from piton.ports import Publisher
+from piton.ports import Counter, Metrics, Publisher
+
+_log = logging.getLogger("piton.relay")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +55,17 @@ def messages_of(change: Change) -> list[Message]:
 class Relay:
     """Publishes what the change stream lets out."""
 
-    def __init__(self, publisher: Publisher) -> None:
+    def __init__(self, publisher: Publisher, metrics: Metrics) -> None:
         self._publisher = publisher
+        self._metrics = metrics
 
     def relay(self, changes: Iterable[Change]) -> int:
-        """Send the messages of all changes and return how many. Raises `Retry` or `Bug`."""
-        messages = [message for change in changes for message in messages_of(change)]
+        """Send the messages of all changes and return how many. Raises `Retry`.
+
+        A row that cannot be read is counted and left out: it would hold up every change behind
+        it, and the watchdog, which meets the same row, parks its execution.
+        """
+        messages = [message for change in changes for message in self._messages_of(change)]
         dispatches = [message for message in messages if isinstance(message, Dispatch)]
         events = [message for message in messages if isinstance(message, Event)]
         if dispatches:
@@ -64,3 +73,11 @@ class Relay:
         if events:
             self._publisher.publish(events)
         return len(messages)
+
+    def _messages_of(self, change: Change) -> list[Message]:
+        try:
+            return messages_of(change)
+        except (Bug, ValueError):
+            self._metrics.count(Counter.RECORD_SKIPPED)
+            _log.exception("row cannot be read", extra={"sk": str(change.new.get("sk"))})
+            return []
