@@ -9,7 +9,7 @@ from typing import Final
 from piton.domain.rows import INPUT_SK, META_SK, ExecutionRef, node_sk
 from piton.storage.algebra import Item, Table
 
-DUE_SHARDS: Final = 8
+DUE_SHARDS: Final = tuple(f"due-{number}" for number in range(8))
 
 LEADING_KEYS: Final[dict[Item, str]] = {
     Item.META: "EX#*",
@@ -114,7 +114,7 @@ def workflow_blob(tenant: str, content_hash: str) -> str:
 def due_shard(ref: ExecutionRef) -> str:
     """Shard of the watchdog's work list on which this execution stands."""
     first = hashlib.sha256(ref.pk.encode()).digest()[0]
-    return f"due-{first % DUE_SHARDS}"
+    return DUE_SHARDS[first % len(DUE_SHARDS)]
 
 
 def tenant_partition(tenant: str) -> str:
