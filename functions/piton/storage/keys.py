@@ -6,10 +6,12 @@ import hashlib
 from dataclasses import dataclass
 from typing import Final
 
+from piton.domain.names import Tenant, is_document
 from piton.domain.rows import INPUT_SK, META_SK, ExecutionRef, node_sk
 from piton.storage.algebra import Item, Table
 
 DUE_SHARDS: Final = tuple(f"due-{number}" for number in range(8))
+MAX_OPERATION_VERSION: Final = 999_999
 
 LEADING_KEYS: Final[dict[Item, str]] = {
     Item.META: "EX#*",
@@ -71,29 +73,40 @@ WORKFLOWS_BY_TENANT: Final = Index(
 INDEXES: Final = (DUE, BY_TENANT, DEAD, WORKFLOWS_BY_TENANT)
 
 
+def _partition(ref: ExecutionRef) -> str:
+    Tenant(ref.tenant)
+    return ref.pk
+
+
 def meta(ref: ExecutionRef) -> Key:
     """Key of an execution's META row."""
-    return Key(Table.EXECUTIONS, ref.pk, META_SK)
+    return Key(Table.EXECUTIONS, _partition(ref), META_SK)
 
 
 def execution_input(ref: ExecutionRef) -> Key:
     """Key of an execution's input."""
-    return Key(Table.EXECUTIONS, ref.pk, INPUT_SK)
+    return Key(Table.EXECUTIONS, _partition(ref), INPUT_SK)
 
 
 def node(ref: ExecutionRef, ordinal: int) -> Key:
     """Key of a node's row."""
-    return Key(Table.EXECUTIONS, ref.pk, node_sk(ordinal))
+    return Key(Table.EXECUTIONS, _partition(ref), node_sk(ordinal))
 
 
-def idempotency(tenant: str, document: str, operation_version: int) -> Key:
-    """Key of the claim that one document was taken in under one operation version."""
+def idempotency(tenant: Tenant, document: str, operation_version: int) -> Key:
+    """Key of the claim that one document was taken in under one operation version.
+
+    Raises `ValueError` unless all three are of their form.
+    """
+    if not is_document(document) or not 1 <= operation_version <= MAX_OPERATION_VERSION:
+        raise ValueError("not the name of a document and the number of an operation version")
+    tenant = Tenant(tenant)
     return Key(Table.EXECUTIONS, f"IDEM#{tenant}#{document}", f"v{operation_version:06d}")
 
 
 def workflow_partition(tenant: str, workflow_id: str) -> str:
     """Partition of all versions of one workflow."""
-    return f"WF#{tenant}#{workflow_id}"
+    return f"WF#{Tenant(tenant)}#{workflow_id}"
 
 
 def workflow(tenant: str, workflow_id: str, version: int) -> Key:
@@ -119,4 +132,4 @@ def due_shard(ref: ExecutionRef) -> str:
 
 def tenant_partition(tenant: str) -> str:
     """Partition of a tenant's executions in `by_tenant`."""
-    return f"T#{tenant}"
+    return f"T#{Tenant(tenant)}"
