@@ -50,7 +50,7 @@ class Payloads:
         hash_ = canonical.digest(text)
         if len(body) <= self._settings.inline_bytes:
             return Stored(hash_, body=text)
-        key = f"{ref.tenant}/{ref.execution_id}/{hash_}"
+        key = keys.payload_blob(ref, hash_)
         self._blobs.put(key, body)
         return Stored(hash_, ref=key)
 
