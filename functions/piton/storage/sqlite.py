@@ -106,6 +106,9 @@ class SqliteStore:
 
     def transact(self, writes: Sequence[Write]) -> Outcome:
         """Carry out writes on distinct items together, or none of them."""
+        for write in writes:
+            if not write.operation.transactional:
+                raise Bug(f"operation {write.operation.name} is no part of a transaction")
         if len({write.key for write in writes}) < len(writes):
             raise Bug("a transaction names an item twice")
         for write in writes:
@@ -253,6 +256,8 @@ class _GuardRefusedError(Exception):
 def _write(
     connection: sqlite3.Connection, operation: Operation, key: Key, args: Args
 ) -> dict[str, Value]:
+    if key.table is not operation.table:
+        raise Bug(f"operation {operation.name} is not for the table {key.table.value}")
     place = (key.table, key.pk, key.sk)
     found = connection.execute(_READ, place).fetchone()
     old: str | None = found[0] if found else None

@@ -1,0 +1,62 @@
+"""Stores over tables of their own, so that tests share nothing but the server."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import pytest
+
+from piton.adapters.blobs import S3Blobs
+from piton.ports import BlobStore, Store
+from piton.storage.dynamodb import DynamoStore
+from piton.storage.sqlite import SqliteStore
+from piton.storage.sqlite_blobs import SqliteBlobs
+from tests.support.emulator import Clients
+from tests.support.tables import TableNames, create_bucket, create_tables, delete_tables
+
+STORES: Final = ("dynamodb", "sqlite")
+
+
+@pytest.fixture
+def tables(aws: Clients) -> Iterator[TableNames]:
+    names = create_tables(aws)
+    yield names
+    delete_tables(aws, names)
+
+
+@pytest.fixture
+def dynamo(aws: Clients, tables: TableNames) -> DynamoStore:
+    return DynamoStore(aws.dynamodb, tables)
+
+
+@pytest.fixture(scope="session")
+def bucket(aws: Clients) -> str:
+    return create_bucket(aws)
+
+
+@contextmanager
+def sqlite() -> Iterator[SqliteStore]:
+    store = SqliteStore()
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+@pytest.fixture(params=STORES)
+def store(request: pytest.FixtureRequest) -> Iterator[Store]:
+    """Each store in turn: what is tested with it holds for all of them."""
+    if request.param == "dynamodb":
+        yield request.getfixturevalue("dynamo")
+    else:
+        with sqlite() as embedded:
+            yield embedded
+
+
+@pytest.fixture
+def blobs(request: pytest.FixtureRequest, store: Store) -> BlobStore:
+    """The blob store of the same host as `store`."""
+    if isinstance(store, SqliteStore):
+        return SqliteBlobs(store.database)
+    aws: Clients = request.getfixturevalue("aws")
+    return S3Blobs(aws.s3, request.getfixturevalue("bucket"))
