@@ -16,7 +16,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from piton.domain.canonical import Json
 from piton.domain.errors import is_code
@@ -24,7 +24,7 @@ from piton.domain.retry import RetryPolicy
 
 __all__ = ["Context", "Inputs", "Json", "Permanent", "RetryPolicy", "Transient", "task"]
 
-Inputs = Mapping[str, Json]
+Inputs = Mapping[str, Any]
 """`{"execution": <input>, "nodes": {<id>: <result>}, "params": {...}}`; taken edges only."""
 
 
