@@ -1,0 +1,103 @@
+"""Queues, their dead letters and how functions consume them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from aws_cdk import Duration, RemovalPolicy
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_lambda_event_sources as sources
+from aws_cdk import aws_sqs as sqs
+from constructs import Construct
+
+from infra.findings import acknowledge
+from infra.stage import Stage
+
+MAX_RECEIVES: Final = 5
+"""Deliveries before a message is a dead letter. Throttled deliveries count too, so not fewer."""
+
+VISIBILITY_FACTOR: Final = 6
+"""Visibility timeout in timeouts of the consumer, as Lambda advises for its own retries."""
+
+_LONGEST: Final = Duration.days(14)
+
+
+def last_resort(scope: Construct, id_: str, stage: Stage, name: str, why: str) -> sqs.Queue:
+    """Make a queue that only people empty. `why` it needs no dead letters of its own."""
+    queue = _queue(scope, id_, stage, name, retention=_LONGEST)
+    acknowledge(queue, "SQS3", why)
+    return queue
+
+
+class WorkQueue(Construct):
+    """A queue with one consuming function and the queue of its dead letters.
+
+    A message stays hidden for `VISIBILITY_FACTOR` times `handler_timeout`. Dead letters go to
+    `dead_letters`, or to a queue of this construct that only people empty.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id_: str,
+        stage: Stage,
+        *,
+        name: str,
+        handler_timeout: Duration,
+        dead_letters: sqs.IQueue | None = None,
+        retention: Duration | None = None,
+    ) -> None:
+        super().__init__(scope, id_)
+        self.dead_letters = dead_letters or last_resort(
+            self,
+            "DeadLetters",
+            stage,
+            f"{name}-dlq",
+            "This is the queue of dead letters.",
+        )
+        self.queue = _queue(
+            self,
+            "Queue",
+            stage,
+            name,
+            retention=retention or Duration.days(4),
+            visibility_timeout=Duration.seconds(VISIBILITY_FACTOR * handler_timeout.to_seconds()),
+            dead_letter_queue=sqs.DeadLetterQueue(
+                max_receive_count=MAX_RECEIVES, queue=self.dead_letters
+            ),
+        )
+
+    def feed(self, function: lambda_.Function, *, batch_size: int, max_concurrency: int) -> None:
+        """Let `function` consume the queue; it answers which messages of a batch failed."""
+        function.add_event_source(
+            sources.SqsEventSource(
+                self.queue,
+                batch_size=batch_size,
+                max_concurrency=max_concurrency,
+                report_batch_item_failures=True,
+            )
+        )
+
+
+def _queue(
+    scope: Construct,
+    id_: str,
+    stage: Stage,
+    name: str,
+    *,
+    retention: Duration,
+    visibility_timeout: Duration | None = None,
+    dead_letter_queue: sqs.DeadLetterQueue | None = None,
+) -> sqs.Queue:
+    return sqs.Queue(
+        scope,
+        id_,
+        queue_name=stage.named(name),
+        encryption=sqs.QueueEncryption.SQS_MANAGED,
+        enforce_ssl=True,
+        retention_period=retention,
+        visibility_timeout=visibility_timeout,
+        dead_letter_queue=dead_letter_queue,
+        # Messages are hints that can be computed again from the tables.
+        removal_policy=RemovalPolicy.DESTROY,
+    )
