@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 import boto3
 from botocore.config import Config
@@ -22,23 +22,34 @@ from botocore.config import Config
 from piton.adapters.blobs import S3Blobs
 from piton.adapters.bodies import ThreadRunner
 from piton.adapters.clock import SystemClock
-from piton.adapters.conditions import evaluate_condition
+from piton.adapters.conditions import check_condition, evaluate_condition
 from piton.adapters.lambdas import AwsLambdaInvoker
 from piton.adapters.metrics import EmfMetrics
 from piton.adapters.publisher import AwsPublisher
 from piton.adapters.randomness import SystemRandom
 from piton.adapters.workflows import Workflows
-from piton.config import RelayEnvironment, StateEnvironment, WorkerEnvironment
+from piton.config import (
+    CommandsEnvironment,
+    IamTenant,
+    QueriesEnvironment,
+    RelayEnvironment,
+    StateEnvironment,
+    WorkerEnvironment,
+)
 from piton.domain.messages import Dispatch
+from piton.domain.names import Tenant
 from piton.domain.settings import Settings
 from piton.services.advance import Advance
 from piton.services.bodies import Bodies, PoolProfile
+from piton.services.caller import Group, RoleGrant, Roles
+from piton.services.commands import Commands
 from piton.services.dead_letters import DeadLetters
 from piton.services.dispatching import Dispatching
 from piton.services.drain import Drain
 from piton.services.frontier import Frontier
 from piton.services.inputs import InputReader
 from piton.services.payloads import Payloads
+from piton.services.queries import Queries
 from piton.services.relay import Relay
 from piton.services.sweep import Sweep
 from piton.services.work import Work, WorkerIdentity
@@ -48,6 +59,8 @@ from piton.tasks import REGISTRY
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
+
+S = TypeVar("S")
 
 _PARALLEL_WRITES: Final = 8
 _CALL: Final = Config(
@@ -211,6 +224,55 @@ def build_outbox(environ: Mapping[str, str] = os.environ) -> Outbox:
         metrics,
     )
     return Outbox(Relay(publisher, metrics), metrics)
+
+
+@dataclass(frozen=True, slots=True)
+class ApiDesk(Generic[S]):
+    """A service of the API, with what tells who calls it."""
+
+    service: S
+    roles: Roles
+    metrics: EmfMetrics
+
+
+def build_commands(environ: Mapping[str, str] = os.environ) -> ApiDesk[Commands]:
+    """Wire the mutations."""
+    env = CommandsEnvironment.read(environ)
+    core = build_core(env)
+    commands = Commands(
+        store=core.store,
+        workflows=core.workflows,
+        blobs=core.blobs,
+        clock=core.clock,
+        random=core.random,
+        metrics=core.metrics,
+        settings=core.settings,
+        pools={name: pool.limits() for name, pool in env.pools.items()},
+        check_condition=check_condition,
+    )
+    return ApiDesk(commands, _roles(env.iam_tenants), core.metrics)
+
+
+def build_queries(environ: Mapping[str, str] = os.environ) -> ApiDesk[Queries]:
+    """Wire the queries."""
+    env = QueriesEnvironment.read(environ)
+    core = build_core(env)
+    queries = Queries(
+        store=core.store,
+        workflows=core.workflows,
+        blobs=core.blobs,
+        settings=core.settings,
+        log_groups=env.worker_log_groups,
+    )
+    return ApiDesk(queries, _roles(env.iam_tenants), core.metrics)
+
+
+def _roles(configured: Mapping[str, IamTenant]) -> Roles:
+    """Return the role map. Raises `ValueError` on a faulty tenant or group."""
+    return {
+        arn: RoleGrant(Tenant(grant.tenant), frozenset(Group(name) for name in grant.groups))
+        for arn, grant in configured.items()
+    }
 
 
 def _frontier(core: Core) -> Frontier:

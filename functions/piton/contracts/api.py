@@ -31,8 +31,8 @@ class IdempotencyInput(Strict):
 
     document: Annotated[str, matching(DOCUMENT_PATTERN)]
     operation_version: Annotated[
-        int, Field(alias="operationVersion", ge=1, le=MAX_OPERATION_VERSION)
-    ] = 1
+        int | None, Field(alias="operationVersion", ge=1, le=MAX_OPERATION_VERSION)
+    ] = None
 
 
 class ScopeInput(Strict):

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Generic, TypeVar
 
 from piton.domain.errors import ErrorCode, Rejected
 from piton.domain.names import Tenant, is_execution_id
 from piton.domain.rows import ExecutionRef
-
-T = TypeVar("T")
 
 
 class Group(StrEnum):
@@ -65,11 +62,3 @@ class RoleGrant:
 
 Roles = Mapping[str, RoleGrant]
 """By ARN of the role (`arn:aws:iam::<account>:role/<path><name>`)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Guarded(Generic[T]):
-    """A service of the API with what is needed to tell who calls it."""
-
-    service: T
-    roles: Roles

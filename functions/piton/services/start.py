@@ -105,7 +105,7 @@ class Start:
             hash=canonical.digest(
                 canonical.dumps([asked.workflow, asked.version, canonical.digest(text), scope])
             ),
-            key=keys.idempotency(caller.tenant, key.document, key.operation_version)
+            key=keys.idempotency(caller.tenant, key.document, key.operation_version or 1)
             if key
             else None,
             deadline=_epoch_ms(asked.deadline_at) if asked.deadline_at else None,
