@@ -6,17 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from botocore.exceptions import (
-    BotoCoreError,
-    ClientError,
-    CredentialRetrievalError,
-    HTTPClientError,
-    MetadataRetrievalError,
-)
+from botocore import exceptions as sdk
+from botocore.exceptions import BotoCoreError, ClientError
 
 from piton.domain.errors import Bug, Retry
 
-CONDITION_FAILED: Final = "ConditionalCheckFailed"
+_CONDITION_FAILED: Final = "ConditionalCheckFailed"
 _CANCELED: Final = "TransactionCanceledException"
 _NO_REASON: Final = "None"
 _SERVER_ERROR: Final = 500
@@ -47,9 +42,10 @@ _PASSING: Final = frozenset(
 """Codes, without the suffix `Exception`, of errors that the same call may not meet again."""
 
 _PASSING_BELOW_HTTP: Final = (
-    HTTPClientError,
-    CredentialRetrievalError,
-    MetadataRetrievalError,
+    sdk.ConnectionError,
+    sdk.CredentialRetrievalError,
+    sdk.HTTPClientError,
+    sdk.MetadataRetrievalError,
 )
 
 
@@ -82,11 +78,11 @@ def error_code(error: ClientError) -> str:
 
 def _meaning(what: str, error: ClientError) -> ConditionFailed | Retry | Bug:
     reasons = _reasons(error)
-    if reasons == {CONDITION_FAILED}:
+    if reasons == {_CONDITION_FAILED}:
         return ConditionFailed(what)
     text = f"{what}: {error}"
     # A condition that failed beside a conflict may hold once the other transaction is over.
-    if reasons - {CONDITION_FAILED} <= _PASSING or _is_server_fault(error):
+    if reasons - {_CONDITION_FAILED} <= _PASSING or _is_server_fault(error):
         return Retry(text)
     return Bug(text)
 
