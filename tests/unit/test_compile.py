@@ -35,8 +35,16 @@ def check_condition(text: str) -> str | None:
     return "does not compile" if text == "broken[" else None
 
 
-def compiled(specs: Sequence[NodeSpec], *, workflow_id: str = "w") -> Graph:
-    return compile_graph(workflow_id, specs, pools=POOLS, check_condition=check_condition)
+def compiled(
+    specs: Sequence[NodeSpec], *, workflow_id: str = "w", max_in_degree: int = MAX_IN_DEGREE
+) -> Graph:
+    return compile_graph(
+        workflow_id,
+        specs,
+        pools=POOLS,
+        check_condition=check_condition,
+        max_in_degree=max_in_degree,
+    )
 
 
 def task(node_id: str, *needs: str | Need) -> NodeSpec:
@@ -124,9 +132,8 @@ def test_a_join_beyond_the_limit_is_spread_evenly() -> None:
     assert len({node.id for node in graph.nodes}) == len(graph.nodes)
 
 
-def test_gates_of_gates_where_one_level_is_not_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("piton.domain.compile.MAX_IN_DEGREE", 3)
-    graph = compiled(fan(20))
+def test_gates_of_gates_where_one_level_is_not_enough() -> None:
+    graph = compiled(fan(20), max_in_degree=3)
     join = 21
     assert leaves(graph, join) == Counter(range(1, 21))
     assert all(graph.in_degree(node.ordinal) <= 3 for node in graph.nodes)
@@ -139,10 +146,10 @@ def test_gates_of_gates_where_one_level_is_not_enough(monkeypatch: pytest.Monkey
     assert len({node.id for node in graph.nodes}) == len(graph.nodes)
 
 
-def test_parallel_edges_stay_under_one_gate(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("piton.domain.compile.MAX_IN_DEGREE", 2)
+def test_parallel_edges_stay_under_one_gate() -> None:
     needs = [Need(f"n{i}", on) for on in (EdgeOn.SUCCESS, EdgeOn.FAILURE) for i in range(5)]
-    graph = compiled([*(task(f"n{i}") for i in range(5)), task("join", *needs)])
+    specs = [*(task(f"n{i}") for i in range(5)), task("join", *needs)]
+    graph = compiled(specs, max_in_degree=2)
     assert leaves(graph, 5) == Counter(range(5))
     for source in range(5):
         assert len({edge.target for edge in graph.out_edges[source]}) == 1
@@ -324,9 +331,7 @@ def definitions(draw: st.DrawFn) -> list[NodeSpec]:
 
 @given(definitions(), st.integers(2, 4))
 def test_gates_change_no_dependency_and_bound_every_join(specs: list[NodeSpec], limit: int) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("piton.domain.compile.MAX_IN_DEGREE", limit)
-        graph = compiled(specs)
+    graph = compiled(specs, max_in_degree=limit)
     for ordinal, spec in enumerate(specs):
         wanted = {int(need.node.removeprefix("n")) for need in spec.needs}
         assert leaves(graph, ordinal) == Counter(wanted)

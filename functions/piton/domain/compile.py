@@ -68,13 +68,17 @@ def compile_graph(
     pools: Pools,
     check_condition: CheckCondition,
     timeout_s: float | None = None,
+    max_in_degree: int = MAX_IN_DEGREE,
 ) -> Graph:
-    """Compile a definition. Raises `InvalidDefinition` naming every faulty place."""
+    """Compile a definition. Raises `InvalidDefinition` naming every faulty place.
+
+    Joins of more than `max_in_degree` (at least 2) sources get gates.
+    """
     problems = list(_problems(workflow_id, specs, pools, check_condition))
     if problems:
         raise InvalidDefinition(problems)
     ordinals = {spec.id: i for i, spec in enumerate(specs)}
-    builder = _Builder([_node(i, spec) for i, spec in enumerate(specs)])
+    builder = _Builder([_node(i, spec) for i, spec in enumerate(specs)], max_in_degree)
     for target, spec in enumerate(specs):
         incoming = [
             Edge(ordinals[need.node], target, need.on, need.when)
@@ -90,9 +94,10 @@ def compile_graph(
 class _Builder:
     """Collects nodes and edges and spreads wide joins over gates."""
 
-    def __init__(self, nodes: list[Node]) -> None:
+    def __init__(self, nodes: list[Node], max_in_degree: int) -> None:
         self.nodes = nodes
         self.edges: list[Edge] = []
+        self._max_in_degree = max_in_degree
 
     def join(self, target: int, incoming: list[Edge]) -> None:
         """Lead `incoming` into `target`, through gates where there are too many sources."""
@@ -111,11 +116,12 @@ class _Builder:
             by_source: dict[int, list[Edge]] = {}
             for edge in incoming:
                 by_source.setdefault(edge.source, []).append(edge)
-            if len(by_source) <= MAX_IN_DEGREE:
+            if len(by_source) <= self._max_in_degree:
                 return [Edge(e.source, target, e.on, e.when) for e in incoming]
+            chunks = _even_chunks(list(by_source.values()), self._max_in_degree)
             incoming = [
                 Edge(self._gate(f"$gate:{label}:{level}.{i}", chunk), target)
-                for i, chunk in enumerate(_even_chunks(list(by_source.values())))
+                for i, chunk in enumerate(chunks)
             ]
             level += 1
 
@@ -126,8 +132,8 @@ class _Builder:
         return ordinal
 
 
-def _even_chunks(groups: list[list[Edge]]) -> list[list[list[Edge]]]:
-    count = -(-len(groups) // MAX_IN_DEGREE)
+def _even_chunks(groups: list[list[Edge]], largest: int) -> list[list[list[Edge]]]:
+    count = -(-len(groups) // largest)
     size, larger = divmod(len(groups), count)
     chunks: list[list[list[Edge]]] = []
     start = 0
