@@ -101,8 +101,8 @@ class Context(Protocol):
         ...
 
 
-SyncBody = Callable[[Context, Inputs], Json]
-AsyncBody = Callable[[Context, Inputs], Awaitable[Json]]
+SyncBody = Callable[[Context, Inputs], Any]
+AsyncBody = Callable[[Context, Inputs], Awaitable[Any]]
 Body = SyncBody | AsyncBody
 _B = TypeVar("_B", bound=Body)
 
