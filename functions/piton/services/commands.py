@@ -105,7 +105,7 @@ class Commands:
     def cancel_execution(self, caller: Caller, execution_id: str, note: str | None) -> ExecutionRow:
         """End an execution for good (E5). Cancelling it again returns it as it is.
 
-        Bodies that run finish unheard: nothing they return is recorded.
+        A body that runs may still finish and its result is kept; nothing follows from it.
         """
         caller.require_operator()
         ref = _named(caller, execution_id)
