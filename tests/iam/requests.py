@@ -1,0 +1,101 @@
+"""From a boto3 call to what IAM has to allow for it.
+
+Every service that a function may call has its reading here; a call that has none is undecidable.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from tests.iam import dynamodb
+from tests.iam.account import Account
+from tests.iam.patterns import Context, Undecidable
+from tests.iam.policy import Principal, Request
+
+Params = Mapping[str, Any]
+Reading = Callable[[str, Params, Account], Iterator[Request]]
+
+_QUEUE_ACTIONS: Final = {
+    "ChangeMessageVisibility": "ChangeMessageVisibility",
+    "ChangeMessageVisibilityBatch": "ChangeMessageVisibility",
+    "DeleteMessage": "DeleteMessage",
+    "DeleteMessageBatch": "DeleteMessage",
+    "PurgeQueue": "PurgeQueue",
+    "ReceiveMessage": "ReceiveMessage",
+    "SendMessage": "SendMessage",
+    "SendMessageBatch": "SendMessage",
+}
+_OBJECT_ACTIONS: Final = {
+    "DeleteObject": "DeleteObject",
+    "GetObject": "GetObject",
+    "HeadObject": "GetObject",
+    "PutObject": "PutObject",
+}
+
+
+def authorizations(
+    service: str, operation: str, params: Params, account: Account, principal: Principal
+) -> list[Request]:
+    """Return what has to be allowed, all of it, for one call. Raises `Undecidable`."""
+    reading = _READINGS.get(service)
+    if reading is None:
+        raise Undecidable(f"calls of {service} are not evaluated here")
+    common: Context = {
+        "aws:principalaccount": (account.account_id,),
+        "aws:principalarn": (principal.name,),
+        "aws:requestedregion": (account.region,),
+        "aws:securetransport": ("true",),
+    }
+    found = [
+        Request(request.action, request.resource, {**common, **request.context}, principal)
+        for request in reading(operation, params, account)
+    ]
+    if not found:
+        raise Undecidable(f"{service}'s {operation} asks for nothing")
+    return found
+
+
+def _sqs(operation: str, params: Params, account: Account) -> Iterator[Request]:
+    yield _plain("sqs", _QUEUE_ACTIONS, operation, account.queue(params["QueueUrl"]))
+
+
+def _s3(operation: str, params: Params, account: Account) -> Iterator[Request]:
+    bucket = f"arn:{account.partition}:s3:::{params['Bucket']}"
+    if operation in {"ListObjects", "ListObjectsV2"}:
+        context = {"s3:prefix": (prefix,)} if (prefix := params.get("Prefix")) else {}
+        yield Request("s3:ListBucket", bucket, context)
+        return
+    yield _plain("s3", _OBJECT_ACTIONS, operation, f"{bucket}/{params['Key']}")
+
+
+def _events(operation: str, params: Params, account: Account) -> Iterator[Request]:
+    if operation != "PutEvents":
+        raise Undecidable(f"EventBridge's {operation} is not evaluated here")
+    for entry in params["Entries"]:
+        name = entry.get("EventBusName", "default")
+        bus = name if name.startswith("arn:") else account.arn("events", f"event-bus/{name}")
+        context = {
+            "events:source": (entry["Source"],),
+            "events:detail-type": (entry["DetailType"],),
+            "events:eventbusinvocation": ("false",),
+        }
+        yield Request("events:PutEvents", bus, context)
+
+
+def _lambda(operation: str, params: Params, account: Account) -> Iterator[Request]:
+    function = account.function(params["FunctionName"])
+    yield _plain("lambda", {"Invoke": "InvokeFunction"}, operation, function)
+
+
+_READINGS: Final[Mapping[str, Reading]] = {
+    "dynamodb": dynamodb.requests,
+    "events": _events,
+    "lambda": _lambda,
+    "s3": _s3,
+    "sqs": _sqs,
+}
+
+
+def _plain(service: str, actions: Mapping[str, str], operation: str, resource: str) -> Request:
+    if operation not in actions:
+        raise Undecidable(f"{service}'s {operation} is not evaluated here")
+    return Request(f"{service}:{actions[operation]}", resource, {})
