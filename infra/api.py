@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Final, cast
 
 from aws_cdk import aws_appsync as appsync
@@ -19,7 +18,7 @@ from infra.functions import EngineFunction, log_group_name
 from infra.grants import Stores
 from infra.identity import Identity
 from infra.pool import Pool
-from infra.schema import RESOLVERS, SCHEMA, Field, check_resolvers
+from infra.schema import SCHEMA, Field, check_resolvers
 from infra.stage import Stage
 from piton.access import Function
 
@@ -46,11 +45,10 @@ class Api(Construct):
         pools: Sequence[Pool],
         bundle: Bundle,
         stores: Stores,
-        schema: Path = SCHEMA,
-        resolvers: Mapping[Field, Function] = RESOLVERS,
+        resolvers: Mapping[Field, Function],
     ) -> None:
         super().__init__(scope, id_)
-        check_resolvers(schema.read_text(), resolvers)
+        check_resolvers(SCHEMA.read_text(), resolvers)
         self.functions = {
             Function.COMMANDS: EngineFunction(
                 self,
@@ -81,7 +79,7 @@ class Api(Construct):
             self,
             "GraphQl",
             name=stage.named("api"),
-            definition=appsync.Definition.from_file(str(schema)),
+            definition=appsync.Definition.from_file(str(SCHEMA)),
             authorization_config=appsync.AuthorizationConfig(
                 default_authorization=appsync.AuthorizationMode(
                     authorization_type=appsync.AuthorizationType.USER_POOL,

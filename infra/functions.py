@@ -51,7 +51,8 @@ SIZES: Final[Mapping[Function, Size]] = {
 class EngineFunction(Construct):
     """One function of the engine, with exactly the access that `piton.access` declares.
 
-    `name` tells functions of one kind apart; it is the kind's own unless given. Queues, the bus
+    `name` tells functions of one kind apart; it is the kind's own unless given. Its metrics carry
+    it as the dimension `service`, beside `stage`. Queues, the bus
     and the change stream are attached by the constructs that own them.
     """
 
@@ -70,7 +71,8 @@ class EngineFunction(Construct):
         reserved_concurrency: int | None = None,
     ) -> None:
         super().__init__(scope, id_)
-        name = name or kind.value.replace("_", "-")
+        service = name or kind.value
+        name = service.replace("_", "-")
         size = size or SIZES[kind]
         access = BY_FUNCTION[kind]
         log_group = logs.LogGroup(
@@ -112,7 +114,7 @@ class EngineFunction(Construct):
                 "PITON_STAGE": stage.name.value,
                 "PITON_CODE_HASH": bundle.sha256,
                 "PITON_SETTINGS": stage.settings,
-                "POWERTOOLS_SERVICE_NAME": stage.named(name),
+                "POWERTOOLS_SERVICE_NAME": service,
                 "POWERTOOLS_METRICS_NAMESPACE": METRICS_NAMESPACE,
                 "POWERTOOLS_LOG_LEVEL": stage.log_level,
                 **(_stores_environment(stores) if access.tables else {}),

@@ -9,13 +9,9 @@ from aws_cdk import aws_cognito as cognito
 from constructs import Construct
 
 from infra.findings import acknowledge
-from infra.stage import Stage
+from infra.stage import GROUPS, Stage
 
 TENANT_ATTRIBUTE: Final = "tenant"
-GROUPS: Final = {
-    "viewers": "May read what belongs to their tenant",
-    "operators": "May also start, resume and cancel executions and register workflows",
-}
 
 
 class Identity(Construct):
@@ -71,6 +67,7 @@ class Identity(Construct):
             access_token_validity=Duration.hours(1),
             refresh_token_validity=Duration.days(1),
             read_attributes=known.with_custom_attributes(TENANT_ATTRIBUTE),
+            # Without a list, a client may write everything, the tenant included.
             write_attributes=known.with_standard_attributes(nickname=True),
         )
         acknowledge(

@@ -81,7 +81,7 @@ class Monitoring(Construct):
         )
         self._alarm(
             "ExecutionParked",
-            self._figure(watchdog, PARKED),
+            self._figure(PARKED),
             "An execution gets nowhere by itself. Find the cause, then resume it.",
         )
         self._alarm(
@@ -98,7 +98,7 @@ class Monitoring(Construct):
                 _depth(queue),
                 "Messages wait that nothing could handle; the runbook tells what to do with them.",
             )
-        self._dashboard(watchdog, functions, live_queues, dead_queues)
+        self._dashboard(functions, live_queues, dead_queues)
 
     def _alarm(
         self,
@@ -129,18 +129,20 @@ class Monitoring(Construct):
         if self._topic:
             alarm.add_alarm_action(actions.SnsAction(self._topic))
 
-    def _figure(self, function: lambda_.Function, name: str) -> cloudwatch.Metric:
+    def _figure(self, name: str) -> cloudwatch.Metric:
         return cloudwatch.Metric(
             namespace=METRICS_NAMESPACE,
             metric_name=name,
-            dimensions_map={"service": function.function_name},
+            dimensions_map={
+                "service": Function.WATCHDOG.value,
+                "stage": self._stage.name.value,
+            },
             statistic="Sum",
             period=_PERIOD,
         )
 
     def _dashboard(
         self,
-        watchdog: lambda_.Function,
         functions: Mapping[Function, lambda_.Function],
         live_queues: Mapping[str, sqs.IQueue],
         dead_queues: Mapping[str, sqs.IQueue],
@@ -154,7 +156,7 @@ class Monitoring(Construct):
                 [
                     _graph(
                         "Watchdog: work found",
-                        [self._figure(watchdog, name) for name in WATCHDOG_FIGURES],
+                        [self._figure(name) for name in WATCHDOG_FIGURES],
                     ),
                     _graph("Waiting messages", [_depth(queue) for queue in live_queues.values()]),
                 ],

@@ -31,6 +31,7 @@ from infra.payloads import Payloads
 from infra.pool import Pool, WorkerPool
 from infra.pools import POOLS
 from infra.queues import WorkQueue, last_resort
+from infra.schema import RESOLVERS, Field
 from infra.stage import ContextError, Stage
 from infra.sweeper import Sweeper
 from infra.tables import Tables
@@ -199,6 +200,7 @@ class ApiStack(_StageStack):
         data: DataStack,
         pools: Sequence[Pool],
         artifacts: Artifacts,
+        resolvers: Mapping[Field, Function],
     ) -> None:
         super().__init__(scope, "PitonApi", stage, "api", "Piton: users and API")
         identity = Identity(self, "Identity", stage)
@@ -210,6 +212,7 @@ class ApiStack(_StageStack):
             pools=pools,
             bundle=artifacts.engine(),
             stores=data.stores,
+            resolvers=resolvers,
         )
         self.output(Output.API_URL, api.api.graphql_url)
         self.output(Output.API_ID, api.api.api_id)
@@ -217,7 +220,13 @@ class ApiStack(_StageStack):
         self.output(Output.USER_POOL_CLIENT_ID, identity.client.user_pool_client_id)
 
 
-def build(app: App, *, pools: Sequence[Pool] = POOLS, artifacts: Artifacts | None = None) -> Stage:
+def build(
+    app: App,
+    *,
+    pools: Sequence[Pool] = POOLS,
+    artifacts: Artifacts | None = None,
+    resolvers: Mapping[Field, Function] = RESOLVERS,
+) -> Stage:
     """Compose the stacks of the stage that the context of `app` names.
 
     Raises `ContextError`, `BundleError` and `SchemaError`.
@@ -227,7 +236,7 @@ def build(app: App, *, pools: Sequence[Pool] = POOLS, artifacts: Artifacts | Non
     artifacts = artifacts or Bundles(stage.target)
     data = DataStack(app, stage)
     EngineStack(app, stage, data, pools, artifacts)
-    ApiStack(app, stage, data, pools, artifacts)
+    ApiStack(app, stage, data, pools, artifacts, resolvers)
     Tags.of(app).add("piton:stage", stage.name.value)
     return stage
 

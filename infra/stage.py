@@ -9,7 +9,6 @@ without what the embedded AWS cannot do.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Final, TypeVar
@@ -20,12 +19,16 @@ from constructs import Node
 
 from infra.bundle import Target
 from infra.contract import ContextKey, StageName
+from piton.domain.names import Tenant
 from piton.domain.settings import Settings
 
 T = TypeVar("T")
 
-_TENANT = re.compile(r"[a-z][a-z0-9-]{1,32}")
-_GROUPS: Final = frozenset({"viewers", "operators"})
+GROUPS: Final = {
+    "viewers": "May read what belongs to their tenant",
+    "operators": "May also start, resume and cancel executions and register workflows",
+}
+"""What callers may be members of, in the user pool or through their role."""
 
 
 class ContextError(ValueError):
@@ -141,10 +144,9 @@ def _iam_tenants(text: str) -> str:
             raise ValueError(f"{arn!r} is not the ARN of a role")
         match caller:
             case {"tenant": str(tenant), "groups": list(groups), **rest} if not rest:
-                if not _TENANT.fullmatch(tenant):
-                    raise ValueError(f"{tenant!r} is not a tenant ({_TENANT.pattern})")
-                if not _GROUPS.issuperset(groups):
-                    raise ValueError(f"groups of {arn} are not among {', '.join(sorted(_GROUPS))}")
+                Tenant(tenant)
+                if not GROUPS.keys() >= set(groups):
+                    raise ValueError(f"groups of {arn} are not among {', '.join(GROUPS)}")
             case _:
                 raise ValueError(f'{arn} must map to {{"tenant": ..., "groups": [...]}}')
     return json.dumps(callers, sort_keys=True)
