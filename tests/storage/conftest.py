@@ -19,9 +19,9 @@ STORES: Final = ("dynamodb", "sqlite")
 
 @pytest.fixture
 def tables(aws: Clients) -> Iterator[TableNames]:
-    names = create_tables(aws)
+    names = create_tables(aws.dynamodb)
     yield names
-    delete_tables(aws, names)
+    delete_tables(aws.dynamodb, names)
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def dynamo(aws: Clients, tables: TableNames) -> DynamoStore:
 
 @pytest.fixture(scope="session")
 def bucket(aws: Clients) -> str:
-    return create_bucket(aws)
+    return create_bucket(aws.s3)
 
 
 @contextmanager

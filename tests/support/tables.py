@@ -1,4 +1,4 @@
-"""Tables and bucket as the stacks make them, created directly: a test of a store needs no CDK."""
+"""Tables and bucket as the stacks make them, created directly: a store alone needs no CDK."""
 
 import uuid
 from collections.abc import Mapping
@@ -6,37 +6,38 @@ from typing import TYPE_CHECKING
 
 from piton.storage.algebra import Table
 from piton.storage.keys import INDEXES, Index
-from tests.support.emulator import Clients
 
 if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_dynamodb.type_defs import (
         AttributeDefinitionTypeDef,
         CreateTableInputTypeDef,
         GlobalSecondaryIndexTypeDef,
     )
+    from mypy_boto3_s3 import S3Client
 
 TableNames = Mapping[Table, str]
 
 
-def create_tables(clients: Clients, tables: tuple[Table, ...] = tuple(Table)) -> TableNames:
-    """Create tables under fresh names; `executions` gets its change stream."""
+def create_tables(client: "DynamoDBClient") -> TableNames:
+    """Create every table under a fresh name; `executions` gets its change stream."""
     suffix = uuid.uuid4().hex[:12]
-    names = {table: f"{table.value}-{suffix}" for table in tables}
+    names = {table: f"{table.value}-{suffix}" for table in Table}
     for table, name in names.items():
-        clients.dynamodb.create_table(**_description(table, name))
+        client.create_table(**_description(table, name))
     return names
 
 
-def delete_tables(clients: Clients, names: TableNames) -> None:
+def delete_tables(client: "DynamoDBClient", names: TableNames) -> None:
     """Delete what `create_tables` made."""
     for name in names.values():
-        clients.dynamodb.delete_table(TableName=name)
+        client.delete_table(TableName=name)
 
 
-def create_bucket(clients: Clients) -> str:
+def create_bucket(client: "S3Client") -> str:
     """Create a bucket under a fresh name."""
     name = f"payloads-{uuid.uuid4().hex[:12]}"
-    clients.s3.create_bucket(Bucket=name)
+    client.create_bucket(Bucket=name)
     return name
 
 

@@ -40,7 +40,7 @@ def encode(value: Value) -> Encoded:
     raise Bug(f"no attribute holds a {type(value).__name__}")
 
 
-def decode(encoded: Encoded) -> Value:
+def decode(encoded: Mapping[str, object]) -> Value:
     """Return the value of a wire form. Raises `Bug` on types that the engine never stores."""
     [(kind, content)] = encoded.items()
     reader = _READERS.get(kind)
@@ -49,8 +49,8 @@ def decode(encoded: Encoded) -> Value:
     return reader(content)
 
 
-def decode_item(item: Mapping[str, Encoded]) -> Attributes:
-    """Return the attributes of an item. Raises `Bug` as `decode` does."""
+def decode_item(item: Mapping[str, Mapping[str, object]]) -> Attributes:
+    """Return the attributes of an item of a table or of its stream. Raises `Bug` as `decode`."""
     return {name: decode(encoded) for name, encoded in item.items()}
 
 

@@ -1,0 +1,1 @@
+"""Measurements of the engine; `make bench-cost` runs what costs money on AWS."""
