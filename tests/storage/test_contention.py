@@ -5,8 +5,9 @@ from typing import Final
 
 import pytest
 
+from piton.domain.names import Tenant
 from piton.domain.rows import NodeRow, Value
-from piton.ports import Applied
+from piton.ports import Applied, Write
 from piton.storage import keys
 from piton.storage import operations as op
 from piton.storage.algebra import NotExists, Operation
@@ -62,7 +63,8 @@ def test_case_1_a_ready_join_is_queued_by_one_of_all_finishers(
         make_ready(dynamo, ordinal)
     args = {**QUEUE, "in_degree": 2}
     winners = race.run(
-        tables, [Attempt(op.QUEUE_JOIN, keys.node(REF, ordinal), args) for ordinal in range(KEYS)]
+        tables,
+        [Attempt.of(op.QUEUE_JOIN, keys.node(REF, ordinal), args) for ordinal in range(KEYS)],
     )
     assert [len(each) for each in winners] == [1] * KEYS
     assert [row.pool for row in rows(dynamo)] == [f"pool-{won}" for [won] in winners]
@@ -76,7 +78,7 @@ def test_case_3_an_attempt_is_claimed_by_one_worker(
         make_queued(dynamo, ordinal)
     claim = {**sample_args(op.CLAIM), "fence": 1, "owner": "worker-{caller}"}
     winners = race.run(
-        tables, [Attempt(op.CLAIM, keys.node(REF, ordinal), claim) for ordinal in range(KEYS)]
+        tables, [Attempt.of(op.CLAIM, keys.node(REF, ordinal), claim) for ordinal in range(KEYS)]
     )
     assert [len(each) for each in winners] == [1] * KEYS
     assert [row.lease_owner for row in rows(dynamo)] == [f"worker-{won}" for [won] in winners]
@@ -89,27 +91,37 @@ def test_case_41_an_outcome_is_recorded_once(
         make_running(dynamo, ordinal)
     outcome = {**sample_args(op.COMPLETE), "fence": 1, "result": "result of {caller}"}
     winners = race.run(
-        tables, [Attempt(op.COMPLETE, keys.node(REF, ordinal), outcome) for ordinal in range(KEYS)]
+        tables,
+        [Attempt.of(op.COMPLETE, keys.node(REF, ordinal), outcome) for ordinal in range(KEYS)],
     )
     assert [len(each) for each in winners] == [1] * KEYS
     assert [row.result for row in rows(dynamo)] == [f"result of {won}" for [won] in winners]
 
 
-def test_an_execution_is_created_by_one_of_all_starts(
+def test_a_document_starts_one_execution_however_many_ask(
     race: Race, dynamo: DynamoStore, tables: TableNames
 ) -> None:
-    refs = [make_ref(execution_id=f"E{number:02d}") for number in range(KEYS)]
-    starts = [creation(ref) for ref in refs]
-    winners = race.run(
-        tables,
-        [
-            Attempt(start.operation, start.key, {**start.args, "scope": "of {caller}"})
-            for start in starts
-        ],
-    )
+    documents = [keys.idempotency(Tenant("acme"), f"invoice-{n}", 1) for n in range(KEYS)]
+    attempts = []
+    for number, document in enumerate(documents):
+        ref = make_ref(execution_id=f"E{number:02d}-{{caller}}")
+        claim = {**sample_args(op.CLAIM_IDEMPOTENCY), "execution_id": ref.execution_id}
+        stored = Write(op.STORE_INPUT, keys.execution_input(ref), sample_args(op.STORE_INPUT))
+        writes = (creation(ref), stored, Write(op.CLAIM_IDEMPOTENCY, document, claim))
+        attempts.append(Attempt(writes))
+
+    winners = race.run(tables, attempts)
+
     assert [len(each) for each in winners] == [1] * KEYS
-    found = [dynamo.get_execution(ref) for ref in refs]
-    assert [row and row.scope for row in found] == [f"of {won}" for [won] in winners]
+    for number, [won] in enumerate(winners):
+        claimed = dynamo.get_raw(documents[number], ["idem_execution_id"])
+        assert claimed == {"idem_execution_id": f"E{number:02d}-{won}"}
+        created = [
+            caller
+            for caller in range(CALLERS)
+            if dynamo.get_execution(make_ref(execution_id=f"E{number:02d}-{caller}"))
+        ]
+        assert created == [won]
 
 
 def test_without_the_guard_a_ready_join_is_queued_more_than_once(
@@ -121,7 +133,7 @@ def test_without_the_guard_a_ready_join_is_queued_more_than_once(
     )
     for ordinal in range(KEYS):
         make_ready(dynamo, ordinal)
-    attempts = [Attempt(unguarded, keys.node(REF, ordinal), QUEUE) for ordinal in range(KEYS)]
+    attempts = [Attempt.of(unguarded, keys.node(REF, ordinal), QUEUE) for ordinal in range(KEYS)]
     winners = race.run_on_trust(tables, REF, 2, attempts)
     assert all(len(each) == CALLERS for each in winners)
     assert all(len(row.log) == CALLERS for row in rows(dynamo))

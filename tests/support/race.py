@@ -7,7 +7,7 @@ import multiprocessing
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.synchronize import Barrier
 from typing import Final
 
@@ -19,7 +19,7 @@ from piton.storage.keys import Key
 from tests.support.emulator import Clients
 
 CALLERS: Final = 8
-_MEETING_TIMEOUT_S: Final = 60.0
+_MEETING_TIMEOUT_S: Final = 300.0
 
 _barrier: Barrier
 _clients: Clients
@@ -27,11 +27,30 @@ _clients: Clients
 
 @dataclass(frozen=True)
 class Attempt:
-    """One write that every caller tries. `{caller}` in a text argument becomes its number."""
+    """Writes that every caller tries, together if there are several.
 
-    operation: Operation
-    key: Key
-    args: Mapping[str, Value]
+    `{caller}` in a key or in a text argument becomes the caller's number.
+    """
+
+    writes: tuple[Write, ...]
+
+    @classmethod
+    def of(cls, operation: Operation, key: Key, args: Mapping[str, Value]) -> "Attempt":
+        return cls((Write(operation, key, args),))
+
+    def applies(self, store: DynamoStore, caller: int) -> bool:
+        writes = [self._for(caller, write) for write in self.writes]
+        if any(write.operation.transactional for write in writes):
+            return isinstance(store.transact(writes), Applied)
+        [write] = writes
+        return isinstance(store.apply(write.operation, write.key, write.args), Applied)
+
+    def _for(self, caller: int, write: Write) -> Write:
+        def named(value: Value) -> Value:
+            return value.replace("{caller}", str(caller)) if isinstance(value, str) else value
+
+        key = replace(write.key, pk=write.key.pk.replace("{caller}", str(caller)))
+        return Write(write.operation, key, {name: named(arg) for name, arg in write.args.items()})
 
 
 def _enter(barrier: Barrier, endpoint_url: str) -> None:
@@ -44,16 +63,8 @@ def _try_all(caller: int, tables: Mapping[Table, str], attempts: Sequence[Attemp
     store = DynamoStore(_clients.dynamodb, tables)
     won = []
     for attempt in attempts:
-        args = {
-            name: value.replace("{caller}", str(caller)) if isinstance(value, str) else value
-            for name, value in attempt.args.items()
-        }
         _barrier.wait(_MEETING_TIMEOUT_S)
-        if attempt.operation.transactional:
-            outcome = store.transact([Write(attempt.operation, attempt.key, args)])
-        else:
-            outcome = store.apply(attempt.operation, attempt.key, args)
-        won.append(isinstance(outcome, Applied))
+        won.append(attempt.applies(store, caller))
     return won
 
 
@@ -65,7 +76,6 @@ def _look_then_write(
     attempts: Sequence[Attempt],
 ) -> list[bool]:
     """Dispatch as one does who trusts a read: look whether the node is ready, then write."""
-    del caller
     store = DynamoStore(_clients.dynamodb, tables)
     won = []
     for ordinal, attempt in enumerate(attempts):
@@ -73,9 +83,7 @@ def _look_then_write(
         row = store.get_nodes(ref, [ordinal])[ordinal]
         ready = row.fence == 0 and len(row.resolved) == in_degree
         _barrier.wait(_MEETING_TIMEOUT_S)
-        won.append(
-            ready and isinstance(store.apply(attempt.operation, attempt.key, attempt.args), Applied)
-        )
+        won.append(ready and attempt.applies(store, caller))
     return won
 
 
