@@ -41,7 +41,7 @@ from local.wiring import Wiring
 
 _PARALLEL: Final = 8
 
-_PRELUDE: Final = """
+PRELUDE: Final = """
 scalar AWSDateTime
 scalar AWSJSON
 directive @aws_cognito_user_pools(cognito_groups: [String!]) on FIELD_DEFINITION | OBJECT
@@ -231,7 +231,7 @@ def _error_view(error: GraphQLError) -> dict[str, Any]:
 
 
 def _build(sdl: str) -> GraphQLSchema:
-    schema = build_schema(_PRELUDE + sdl)
+    schema = build_schema(PRELUDE + sdl)
     for name, (serialize, read) in _SCALARS.items():
         scalar = schema.type_map[name]
         if isinstance(scalar, GraphQLScalarType):

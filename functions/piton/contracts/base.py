@@ -43,11 +43,9 @@ def problems_of(error: ValidationError) -> list[Problem]:
 def place_of(location: tuple[int | str, ...]) -> str:
     """Return the written form of a place; the whole document is `document`."""
     place = ""
-    after_index = False
-    for step in location:
+    for before, step in zip(("", "", *location), location, strict=False):
         if isinstance(step, int):
             place += f"[{step}]"
-        elif not (after_index and step in NEED_FORMS):
+        elif not (before == "needs" and step in NEED_FORMS):
             place += f".{step[:80]}" if place else step[:80]
-        after_index = isinstance(step, int)
     return place or "document"

@@ -73,7 +73,7 @@ def _read_json(text: str) -> Document:
 
 
 def _plain(raw: object, place: str, depth: int) -> Json:
-    if depth > MAX_DEPTH:
+    if isinstance(raw, list) and depth >= MAX_DEPTH:
         raise fault(place, f"nested deeper than {MAX_DEPTH}")
     if isinstance(raw, _Members):
         value: dict[str, Json] = {}
