@@ -11,7 +11,7 @@ export PATH := $(CURDIR)/$(BIN):$(CURDIR)/node_modules/.bin:$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint unit e2e demo up down bench-cost lock clean
+.PHONY: help setup test lint unit e2e demo up down docs bench-cost lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,6 +55,9 @@ up: $(SETUP) ## Start the embedded AWS with all stacks deployed
 
 down: $(SETUP) ## Stop what `make up` started
 	python -m local.stack down
+
+docs: $(SETUP) ## Render the generated parts of README.md and docs/ again
+	JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION=20 python -m local.docs
 
 bench-cost: $(SETUP) ## Measure the write and read units per node: build/reports/cost.json
 	python -m bench.cost
