@@ -13,6 +13,7 @@ from typing import Self
 
 import boto3
 from botocore.exceptions import ClientError
+from pydantic import TypeAdapter
 
 from infra.contract import ContextKey, Output, StageName
 from local.emulator import ACCOUNT_ID, REGION, Emulator
@@ -29,6 +30,8 @@ _ERROR_LINES = 40
 # CDK reads more of the environment than this, for instance profiles and proxies of the machine.
 _INHERITED = ("HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PATH", "TMPDIR")
 _MARKS = ("✅", "❌", "✨", "CREATE_FAILED", "UPDATE_FAILED", "DELETE_FAILED")
+
+_STACKS = TypeAdapter(dict[str, dict[str, str]])
 
 Progress = Callable[[str], None]
 
@@ -62,8 +65,8 @@ class Outputs:
         Raises DeployError if it is missing or lacks an output.
         """
         try:
-            stacks = json.loads(path.read_text())
-            values: dict[str, str] = {k: v for stack in stacks.values() for k, v in stack.items()}
+            stacks = _STACKS.validate_json(path.read_text())
+            values = {name: value for stack in stacks.values() for name, value in stack.items()}
             return cls(
                 region=values[Output.REGION],
                 executions_table=values[Output.EXECUTIONS_TABLE],

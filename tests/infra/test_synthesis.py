@@ -1,7 +1,5 @@
 """The application synthesizes anywhere, follows the rules, and refuses what it cannot deploy."""
 
-import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +10,7 @@ from cfnlint.config import ManualArgs
 
 from infra.contract import Output
 from tests.infra.conftest import Synthesize
-from tests.infra.synthesis import ROOT, STACKS, Assembly, Variant
+from tests.infra.synthesis import ROOT, STACKS, Assembly, Variant, environment
 
 DEPLOYABLE = [Variant.DEV, Variant.PROD, Variant.LOCAL, Variant.FULL]
 
@@ -66,13 +64,7 @@ def test_the_command_line_tells_in_one_line_what_is_wrong(tmp_path: Path) -> Non
     done = subprocess.run(
         [sys.executable, "app.py"],
         cwd=ROOT,
-        env={
-            "HOME": str(tmp_path),
-            "PATH": os.environ["PATH"],
-            "CDK_CONTEXT_JSON": json.dumps({"stage": "production"}),
-            "CDK_OUTDIR": str(tmp_path / "cdk.out"),
-            "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION": "20",
-        },
+        env=environment(tmp_path, {"stage": "production"}, tmp_path / "cdk.out"),
         check=False,
         capture_output=True,
         text=True,

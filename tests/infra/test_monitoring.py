@@ -1,0 +1,49 @@
+"""Dashboard and alarms name figures that exist."""
+
+import json
+
+from infra.monitoring import PARKED, WATCHDOG_FIGURES
+from piton.ports import Counter
+from tests.infra.synthesis import Assembly
+
+
+def test_figures_are_those_that_the_engine_counts() -> None:
+    known = {counter.value for counter in Counter}
+    assert set(WATCHDOG_FIGURES) <= known
+    assert PARKED in known
+
+
+def test_the_dashboard_shows_what_the_watchdog_does(prod: Assembly) -> None:
+    (dashboard,) = prod.of_type("AWS::CloudWatch::Dashboard")
+    body = json.loads(prod.text(dashboard["DashboardBody"]))
+    shown = {
+        tuple(metric[:6])
+        for widget in body["widgets"]
+        for metric in widget["properties"]["metrics"]
+        if metric[0] == "Piton"
+    }
+    assert shown == {
+        ("Piton", name, "service", "watchdog", "stage", "prod") for name in WATCHDOG_FIGURES
+    }
+
+
+def test_failing_and_missing_sweeps_alarm(prod: Assembly) -> None:
+    watchdog = prod.named("AWS::Lambda::Function", "Handler", "handlers.watchdog.handler")
+    dimensions = [{"Name": "FunctionName", "Value": {"Ref": watchdog.id}}]
+    alarms = {
+        alarm["MetricName"]: alarm
+        for alarm in prod.of_type("AWS::CloudWatch::Alarm")
+        if alarm["Dimensions"] == dimensions
+    }
+    assert set(alarms) == {"Errors", "Invocations"}
+    assert alarms["Invocations"]["ComparisonOperator"] == "LessThanThreshold"
+    assert alarms["Invocations"]["TreatMissingData"] == "breaching"
+
+
+def test_a_parked_execution_alarms(prod: Assembly) -> None:
+    alarm = prod.named("AWS::CloudWatch::Alarm", "MetricName", PARKED)
+    assert alarm["Namespace"] == "Piton"
+    assert {d["Name"]: d["Value"] for d in alarm["Dimensions"]} == {
+        "service": "watchdog",
+        "stage": "prod",
+    }
