@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from local.docs import codes, cost, data, events, figures, machine, timing
+from local.docs import codes, cost, data, deployment, events, figures, machine, timing
 from local.docs.includes import ROOT, shown
 from local.docs.regions import Render, fill
 
@@ -20,6 +20,7 @@ DOCUMENTS: Final = (
 RENDERERS: Final[Mapping[str, Render]] = {
     "alarms": figures.alarms_table,
     "attributes": data.attributes_table,
+    "choices": deployment.choices_table,
     "counters": figures.counters_table,
     "dispatch": events.dispatch_example,
     "envelope": events.envelope_example,

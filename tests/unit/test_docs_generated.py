@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from infra.contract import ContextKey
 from local.docs.__main__ import main
 from local.docs.codes import ERRORS, REASONS
 from local.docs.data import KEYS, MEANINGS, PURPOSES, attributes
+from local.docs.deployment import CHOICES
 from local.docs.documents import DOCUMENTS, RENDERERS, render
 from local.docs.events import NEWS
 from local.docs.figures import COUNTERS, TIMERS
@@ -55,6 +57,7 @@ def test_nothing_is_left_without_a_meaning() -> None:
     assert NEWS.keys() == set(EventType)
     assert PURPOSES.keys() == set(INDEXES)
     assert KEYS.keys() == set(Item)
+    assert CHOICES.keys() == set(ContextKey)
     assert MEANINGS.keys() == {name for item in Item for name in attributes(item)}
 
 
