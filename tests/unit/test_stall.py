@@ -86,15 +86,15 @@ def test_the_wait_begins_when_the_node_may_run_or_with_the_last_send() -> None:
 @pytest.mark.parametrize(
     ("rows", "wait_ms"),
     [
-        ([], 60 * SECOND),
+        ([], 55 * SECOND),
         ([running(lease_until=NOW + 45 * SECOND)], 45 * SECOND + 1),
         ([running(lease_until=NOW + 1)], 30 * SECOND),
-        ([running(lease_until=NOW + DAY)], 60 * SECOND),
+        ([running(lease_until=NOW + DAY)], 55 * SECOND),
         ([queued(not_before=NOW - 20 * SECOND, sent_at=NOW - 20 * SECOND)], 40 * SECOND),
-        ([queued(not_before=NOW + DAY)], 60 * SECOND),
-        ([NodeRow(0, status=NodeStatus.COMPLETED)], 60 * SECOND),
+        ([queued(not_before=NOW + DAY)], 55 * SECOND),
+        ([NodeRow(0, status=NodeStatus.COMPLETED)], 55 * SECOND),
         ([NodeRow(0, status=NodeStatus.WAITING)], 15 * MINUTE),
-        ([NodeRow(0, status=NodeStatus.WAITING), running(lease_until=NOW + DAY)], 60 * SECOND),
+        ([NodeRow(0, status=NodeStatus.WAITING), running(lease_until=NOW + DAY)], 55 * SECOND),
     ],
 )
 def test_a_live_execution_is_due_at_its_next_event_within_the_interval(

@@ -11,15 +11,12 @@ from piton.adapters.aws_errors import error_code, translated
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
-_MISSING: Final = frozenset({"NoSuchKey", "404"})
+_MISSING: Final = frozenset({"NoSuchKey", "404", "AccessDenied", "403"})
+"""S3 says `AccessDenied` for a missing object to whoever may not list the bucket: nobody may."""
 
 
 class S3Blobs:
-    """`ports.BlobStore` in one bucket.
-
-    S3 tells a missing object from a forbidden one only to callers that may list the bucket; for
-    others a missing payload is a `Bug`.
-    """
+    """`ports.BlobStore` in one bucket. An object that may not be read counts as missing."""
 
     def __init__(self, client: S3Client, bucket: str) -> None:
         self._client = client
