@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
+from piton.domain.errors import Retry
 from piton.domain.messages import Dispatch
 from piton.ports import Clock
 from piton.tasks import Permanent
@@ -65,12 +66,19 @@ class RunningContext:
     def progress(self, fraction: float, note: str = "") -> None:
         """Record how far the body is; at most one report a second is written.
 
-        Raises `Permanent` with `LEASE_LOST` once a newer attempt owns the node.
+        A report that the store does not answer is dropped: the body goes on, and the lease is
+        renewed on its own. Raises `Permanent` with `LEASE_LOST` once a newer attempt owns the
+        node.
         """
         now = self._clock.monotonic_ms()
         if self._reported_at is not None and now - self._reported_at < _PROGRESS_INTERVAL_MS:
             return
         self._reported_at = now
         percent = round(100 * min(1.0, max(0.0, fraction)))
-        if not self._report(percent, note[:_NOTE_LENGTH].replace("\x00", "")):
+        try:
+            held = self._report(percent, note[:_NOTE_LENGTH].replace("\x00", ""))
+        except Retry:
+            self.logger.warning("progress not recorded", exc_info=True)
+            return
+        if not held:
             raise Permanent(LEASE_LOST, "a newer attempt owns this node")
