@@ -12,8 +12,8 @@ CHOICES: Final[Mapping[ContextKey, tuple[str, str]]] = {
     ContextKey.STAGE: (
         "dev",
         (
-            "`prod` keeps data and protects it, has alarms, a dashboard and point-in-time recovery; "
-            "`dev` can be thrown away; `local` is for the embedded AWS."
+            "`prod` keeps data and protects it, and has alarms, a dashboard and point-in-time "
+            "recovery. `dev` can be thrown away. `local` is for the embedded AWS."
         ),
     ),
     ContextKey.CUSTOMER_KEY: (
@@ -23,8 +23,8 @@ CHOICES: Final[Mapping[ContextKey, tuple[str, str]]] = {
     ContextKey.RESERVE_CONCURRENCY: (
         "true",
         (
-            "`false` reserves nothing for the watchdog, for accounts whose Lambda quota is too small "
-            "to reserve from. Overlapping sweeps are safe."
+            "`false` reserves nothing for the watchdog: for accounts whose Lambda quota is too "
+            "small to reserve from. Overlapping sweeps are safe."
         ),
     ),
     ContextKey.SETTINGS: ("{}", "Overrides of the settings below, as JSON."),
