@@ -94,8 +94,8 @@ ALARMS: Final[Mapping[str, Advice]] = {
         "See [Parked](#parked).",
     ),
     "RelayBehind": Advice(
-        "The change stream is more than two minutes ahead of the relay: events and dispatches are "
-        "late.",
+        "For five minutes, the change stream has been more than two minutes ahead of the relay: "
+        "events and dispatches are late.",
         "Read the relay's log. It repeats a batch until the bus and the queues have accepted "
         "everything, so look for throttling and for a queue or bus that is gone.",
     ),
