@@ -201,7 +201,7 @@ ERRORS: Final[Mapping[ErrorCode, Advice]] = {
     ),
     ErrorCode.OUTPUT_TOO_LARGE: Advice(
         "The execution's output is more than an answer can carry.",
-        "Read the last nodes' results one by one, or let them return an address.",
+        "Let the last nodes return an address; small results can be read node by node.",
     ),
     ErrorCode.WORKFLOW_NOT_FOUND: Advice(
         "The tenant has no such workflow, or not this version.", "Register it first."
