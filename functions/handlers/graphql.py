@@ -123,6 +123,11 @@ def _guarded(
                 f"{context.aws_request_id}",
             )
         if type_name == MUTATION:
+            match answer:
+                case {"execution": {"id": str(execution_id)}}:
+                    logger.set_correlation_id(execution_id)
+                case _:
+                    pass
             logger.info("done", field=name, tenant=caller.tenant, caller=caller.subject)
         return answer
 

@@ -266,6 +266,18 @@ def test_logs_and_answers_do_not_repeat_the_input(
     assert "DE0212" not in json.dumps(answer) + api.log.getvalue() + capsys.readouterr().out
 
 
+def test_a_mutation_is_logged_under_the_execution_it_is_about(api: ApiUnderTest) -> None:
+    execution_id = api.start()
+    api.call(about("cancel_execution", execution_id))
+    done = [json.loads(line) for line in api.log.getvalue().splitlines() if '"done"' in line]
+    assert [(line["field"], line.get("correlation_id")) for line in done] == [
+        ("registerWorkflow", None),
+        ("startExecution", execution_id),
+        ("cancelExecution", execution_id),
+    ]
+    assert {(line["tenant"], line["caller"]) for line in done} == {("acme", "olga")}
+
+
 @pytest.mark.parametrize("name", ["resume_execution", "register_workflow", "start_execution"])
 def test_an_event_without_its_arguments_is_a_fault_of_ours(api: ApiUnderTest, name: str) -> None:
     assert error_of(api.call({**recorded(name), "arguments": {}}))[0] == "INTERNAL"
