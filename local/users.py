@@ -41,6 +41,8 @@ class Users:
                 UserPoolId=pool,
                 Username=name,
                 UserAttributes=[{"Name": TENANT_ATTRIBUTE, "Value": tenant}],
+                # The one that the embedded AWS makes up does not satisfy the pool's own policy.
+                TemporaryPassword=password,
                 MessageAction="SUPPRESS",
             )
         )
