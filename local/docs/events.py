@@ -9,8 +9,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from infra.bus import RULES, SOURCE
+from infra.bus import RULES
 from local.docs.markdown import code, codes, json_block, table
+from piton.adapters.publisher import SOURCE
 from piton.contracts import ExecutionDetail, NodeDetail
 from piton.domain.canonical import Json
 from piton.domain.messages import (
