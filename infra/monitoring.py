@@ -31,9 +31,10 @@ WATCHDOG_FIGURES: Final = (
     "DeadlinePassed",
     "ExecutionTimedOut",
     "ExecutionParked",
+    "ExecutionRetired",
     "SweepError",
 )
-"""What the watchdog counts; the names are those of `piton.ports.Counter`."""
+"""What every sweep writes, by the names of `piton.ports.Counter`."""
 
 PARKED: Final = "ExecutionParked"
 
