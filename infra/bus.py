@@ -9,15 +9,13 @@ from typing import Final
 from aws_cdk import Duration
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
-from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from infra.queues import last_resort
 from infra.stage import Stage
+from infra.statements import EVENT_SOURCE
 from piton.domain.status import EventType
-
-SOURCE: Final = "piton"
 
 
 class Rule(StrEnum):
@@ -64,7 +62,7 @@ class EngineBus(Construct):
                 rule_name=stage.named(rule),
                 event_bus=self.bus,
                 event_pattern=events.EventPattern(
-                    source=[SOURCE], detail_type=[kind.value for kind in types]
+                    source=[EVENT_SOURCE], detail_type=[kind.value for kind in types]
                 ),
                 targets=[
                     targets.SqsQueue(
@@ -75,19 +73,3 @@ class EngineBus(Construct):
                     )
                 ],
             )
-
-    def allow_publishing(self, role: iam.Role) -> None:
-        """Let `role` put the engine's own events on the bus, and no others."""
-        role.add_to_policy(
-            iam.PolicyStatement(
-                sid="PublishEvents",
-                actions=["events:PutEvents"],
-                resources=[self.bus.event_bus_arn],
-                conditions={
-                    "StringEquals": {
-                        "events:source": SOURCE,
-                        "events:detail-type": [kind.value for kind in EventType],
-                    }
-                },
-            )
-        )

@@ -16,6 +16,7 @@ from infra.bundle import LAMBDA_PYTHON, Bundle
 from infra.findings import acknowledge
 from infra.grants import Stores
 from infra.stage import Stage
+from infra.statements import allow, log_statement
 from piton.access import BY_FUNCTION, Function
 from piton.storage.algebra import Table
 
@@ -74,7 +75,7 @@ class EngineFunction(Construct):
         service = name or kind.value
         name = service.replace("_", "-")
         size = size or SIZES[kind]
-        access = BY_FUNCTION[kind]
+        self.access = access = BY_FUNCTION[kind]
         log_group = logs.LogGroup(
             self,
             "Logs",
@@ -89,13 +90,7 @@ class EngineFunction(Construct):
             description=f"What {stage.named(name)} may do",
         )
         # Not the managed policy: that one may write to every log group, and create them.
-        self.role.add_to_policy(
-            iam.PolicyStatement(
-                sid="WriteLogs",
-                actions=["logs:CreateLogStream", "logs:PutLogEvents"],
-                resources=[log_group.log_group_arn],
-            )
-        )
+        allow(self.role, [log_statement(log_group.log_group_arn)])
         stores.grant(access, self.role)
         self.function = lambda_.Function(
             self,

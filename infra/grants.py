@@ -17,7 +17,7 @@ told apart by their attributes alone.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -28,6 +28,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 
 from infra.findings import acknowledge
+from infra.statements import Conditions, Statement, allow
 from piton.access import Access, Get, Query
 from piton.storage.algebra import Item, Operation, Table
 from piton.storage.keys import (
@@ -42,27 +43,6 @@ from piton.storage.views import KEY_ATTRIBUTES
 
 INDEX_LEADING_KEYS: Final[Mapping[Index, str]] = {DUE: "due-*", BY_TENANT: "T#*"}
 """Partition keys of the indexes whose values have a fixed beginning."""
-
-Conditions = dict[str, dict[str, str | list[str]]]
-
-
-@dataclass(frozen=True, slots=True)
-class Statement:
-    """One Allow statement."""
-
-    sid: str
-    actions: Sequence[str]
-    resources: Sequence[str]
-    conditions: Conditions
-
-    def to_iam(self) -> iam.PolicyStatement:
-        """Return the CDK form."""
-        return iam.PolicyStatement(
-            sid=self.sid,
-            actions=list(self.actions),
-            resources=list(self.resources),
-            conditions=dict(self.conditions),
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +66,7 @@ class Stores:
         ]
         if self.key:
             statements.extend(self._key_statements(access, self.key.key_arn, Stack.of(role)))
-        for statement in statements:
-            role.add_to_policy(statement.to_iam())
+        allow(role, statements)
         for prefix in (PAYLOAD_PREFIX, WORKFLOW_PREFIX):
             acknowledge(
                 role,
@@ -98,9 +77,9 @@ class Stores:
 
     @staticmethod
     def _key_statements(access: Access, arn: str, stack: Stack) -> Iterator[Statement]:
-        if not access.tables:
+        if not (access.tables or access.reads_stream):
             return
-        writes = bool(access.operations) or access.writes_blobs
+        writes = bool(access.operations) or access.writes_payloads
         through = [f"{service}.{stack.region}.amazonaws.com" for service in ("dynamodb", "s3")]
         yield Statement(
             "UseKey",
@@ -110,6 +89,7 @@ class Stores:
                 *(("kms:Encrypt", "kms:GenerateDataKey") if writes else ()),
             ],
             [arn],
+            "tables and payloads are encrypted under a key of the account",
             {"StringEquals": {"kms:ViaService": through}},
         )
 
@@ -129,18 +109,24 @@ def payload_statements(access: Access, bucket_arn: str) -> Iterator[Statement]:
     Nobody may list: payload keys end in a content hash, so a key that was not handed over through
     a row cannot be guessed.
     """
-    read_items = {get.item for get in access.gets} | {query.item for query in access.queries}
+    read_items = {get.item for get in access.gets}
     written_items = {operation.item for operation in access.operations}
-    if access.reads_blobs:
-        prefixes = [PAYLOAD_PREFIX, *([WORKFLOW_PREFIX] if Item.WORKFLOW in read_items else [])]
-        yield _objects("ReadPayloads", "s3:GetObject", bucket_arn, prefixes)
-    if access.writes_blobs:
-        prefixes = [PAYLOAD_PREFIX, *([WORKFLOW_PREFIX] if Item.WORKFLOW in written_items else [])]
-        yield _objects("WritePayloads", "s3:PutObject", bucket_arn, prefixes)
-
-
-def _objects(sid: str, action: str, bucket_arn: str, prefixes: Iterable[str]) -> Statement:
-    return Statement(sid, [action], [f"{bucket_arn}/{prefix}*" for prefix in prefixes], {})
+    for sid, action, payloads, workflows in (
+        ("ReadPayloads", "s3:GetObject", access.reads_payloads, Item.WORKFLOW in read_items),
+        ("WritePayloads", "s3:PutObject", access.writes_payloads, Item.WORKFLOW in written_items),
+    ):
+        places = {
+            PAYLOAD_PREFIX: ("inputs and results", payloads),
+            WORKFLOW_PREFIX: ("workflows", workflows),
+        }
+        wanted = {prefix: what for prefix, (what, granted) in places.items() if granted}
+        if wanted:
+            yield Statement(
+                sid,
+                [action],
+                [f"{bucket_arn}/{prefix}*" for prefix in wanted],
+                f"{' and '.join(wanted.values())} too large for a row",
+            )
 
 
 def _write_statements(
@@ -148,18 +134,20 @@ def _write_statements(
 ) -> Iterator[Statement]:
     """Yield one statement per kind of item and way of writing.
 
-    A transactional update has no ReturnValues in its request, so nothing but the enclosing
-    operation can be asked for there. Every other update names its ReturnValues.
+    A transactional update has no ReturnValues of its own. IAM sees there what it would return if
+    its condition failed, which has to be nothing. Every other update names its ReturnValues.
     """
-    groups: dict[tuple[Item, str | None], set[str]] = defaultdict(set)
+    groups: dict[tuple[Item, str | None], list[Operation]] = defaultdict(list)
     for operation in operations:
         returns = None if operation.transactional else operation.returns.value
-        groups[operation.item, returns] |= operation.attributes
-    for (item, returns), attributes in groups.items():
+        groups[operation.item, returns].append(operation)
+    for (item, returns), group in groups.items():
+        attributes = {name for operation in group for name in operation.attributes}
         conditions = _conditions(attributes, LEADING_KEYS[item])
         if returns is None:
             suffix = "InTransaction"
             conditions["StringEquals"] = {"dynamodb:EnclosingOperation": "TransactWriteItems"}
+            conditions["StringEqualsIfExists"] = {"dynamodb:ReturnValues": "NONE"}
         else:
             suffix = "" if returns == "NONE" else "Returning"
             conditions["StringEquals"] = {"dynamodb:ReturnValues": returns}
@@ -167,54 +155,56 @@ def _write_statements(
             f"Update{_title(item)}{suffix}",
             ["dynamodb:UpdateItem"],
             [arns[_table_of(item)]],
+            ", ".join(operation.name for operation in group),
             conditions,
         )
 
 
 def _get_statements(gets: Iterable[Get], arns: Mapping[Table, str]) -> Iterator[Statement]:
-    groups: dict[Item, set[str]] = defaultdict(set)
     for get in gets:
-        groups[get.item] |= set(get.attributes)
-    for item, attributes in groups.items():
-        conditions = _conditions(attributes, LEADING_KEYS[item])
+        conditions = _conditions(get.attributes, LEADING_KEYS[get.item])
         # A single read may come without Select, but never with one that asks for everything.
         conditions["StringEqualsIfExists"] = {"dynamodb:Select": "SPECIFIC_ATTRIBUTES"}
         yield Statement(
-            f"Get{_title(item)}",
-            ["dynamodb:GetItem", "dynamodb:BatchGetItem"],
-            [arns[_table_of(item)]],
+            f"Get{_title(get.item)}",
+            ["dynamodb:GetItem", *(["dynamodb:BatchGetItem"] if get.many else [])],
+            [arns[_table_of(get.item)]],
+            get.why,
             conditions,
         )
 
 
 def _query_statements(queries: Iterable[Query], arns: Mapping[Table, str]) -> Iterator[Statement]:
-    groups: dict[tuple[Item, Index | None], set[str]] = defaultdict(set)
     for query in queries:
-        groups[query.item, query.index] |= set(query.attributes)
-    for (item, index), attributes in groups.items():
-        if index is None:
-            name, arn, leading = "", arns[_table_of(item)], LEADING_KEYS[item]
+        leading: str | None
+        if query.index is None:
+            name, arn = "", arns[_table_of(query.item)]
+            leading = LEADING_KEYS[query.item]
         else:
-            name = "By" + "".join(part.capitalize() for part in index.name.split("_"))
-            arn = f"{arns[index.table]}/index/{index.name}"
-            leading = INDEX_LEADING_KEYS.get(index, "*")
-        conditions = _conditions(attributes, leading)
+            name = "By" + "".join(part.capitalize() for part in query.index.name.split("_"))
+            arn = f"{arns[query.index.table]}/index/{query.index.name}"
+            leading = INDEX_LEADING_KEYS.get(query.index)
+        conditions = _conditions(query.attributes, leading)
         conditions["StringEquals"] = {"dynamodb:Select": "SPECIFIC_ATTRIBUTES"}
-        yield Statement(f"Query{_title(item)}{name}", ["dynamodb:Query"], [arn], conditions)
+        sid = f"Query{_title(query.item)}{name}"
+        yield Statement(sid, ["dynamodb:Query"], [arn], query.why, conditions)
 
 
-def _conditions(attributes: Iterable[str], leading: str) -> Conditions:
+def _conditions(attributes: Iterable[str], leading: str | None) -> Conditions:
     """Limit a request to these attributes and partition keys.
 
     `ForAllValues` also holds for a request that names none at all, hence `Null`.
     """
-    return {
+    conditions: Conditions = {
         "ForAllValues:StringEquals": {
             "dynamodb:Attributes": sorted({*KEY_ATTRIBUTES, *attributes}),
         },
-        "ForAllValues:StringLike": {"dynamodb:LeadingKeys": [leading]},
-        "Null": {"dynamodb:Attributes": "false", "dynamodb:LeadingKeys": "false"},
+        "Null": {"dynamodb:Attributes": "false"},
     }
+    if leading is not None:
+        conditions["ForAllValues:StringLike"] = {"dynamodb:LeadingKeys": [leading]}
+        conditions["Null"]["dynamodb:LeadingKeys"] = "false"
+    return conditions
 
 
 def _table_of(item: Item) -> Table:

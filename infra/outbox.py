@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Final
 
 from aws_cdk import Duration, Stack
 from aws_cdk import aws_dynamodb as dynamodb
-from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
-from aws_cdk import aws_lambda_event_sources as sources
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
@@ -20,8 +19,15 @@ from infra.functions import EngineFunction
 from infra.grants import Stores
 from infra.queues import last_resort
 from infra.stage import Stage
+from infra.statements import (
+    allow,
+    dispatch_statement,
+    publish_statement,
+    stream_statements,
+)
 from piton.access import Function
 
+_Source = lambda_.CfnEventSourceMapping
 _BATCH_SIZE: Final = 100
 
 # A record that always fails holds up its shard until it is given up. What it would have sent is
@@ -71,28 +77,36 @@ class Outbox(Construct):
                 ),
             },
         )
-        self.relay.function.add_event_source(
-            sources.DynamoEventSource(
-                table,
-                starting_position=lambda_.StartingPosition.TRIM_HORIZON,
-                batch_size=_BATCH_SIZE,
-                bisect_batch_on_error=True,
-                retry_attempts=-1,
-                max_record_age=_MAX_RECORD_AGE,
-                on_failure=sources.SqsDlq(self.failures),
-                # Rows that the time to live removes let nothing out.
-                filters=[
-                    lambda_.FilterCriteria.filter({"eventName": ["INSERT", "MODIFY"]}),
-                ],
-            )
+        stream_arn = table.table_stream_arn
+        if stream_arn is None:
+            raise ValueError("the table has no change stream")
+        allow(
+            self.relay.role,
+            [
+                *stream_statements(stream_arn, self.failures.queue_arn),
+                publish_statement(bus.bus.event_bus_arn),
+                dispatch_statement(queue.queue_arn for queue in worker_queues.values()),
+            ],
         )
-        bus.allow_publishing(self.relay.role)
-        self.relay.role.add_to_policy(
-            iam.PolicyStatement(
-                sid="DispatchNodes",
-                actions=["sqs:SendMessage"],
-                resources=[queue.queue_arn for queue in worker_queues.values()],
-            )
+        lambda_.CfnEventSourceMapping(
+            self,
+            "Source",
+            function_name=self.relay.function.function_name,
+            event_source_arn=stream_arn,
+            starting_position="TRIM_HORIZON",
+            batch_size=_BATCH_SIZE,
+            bisect_batch_on_function_error=True,
+            maximum_retry_attempts=-1,
+            maximum_record_age_in_seconds=int(_MAX_RECORD_AGE.to_seconds()),
+            destination_config=_Source.DestinationConfigProperty(
+                on_failure=_Source.OnFailureProperty(destination=self.failures.queue_arn)
+            ),
+            # Rows that the time to live removes let nothing out.
+            filter_criteria=_Source.FilterCriteriaProperty(
+                filters=[
+                    _Source.FilterProperty(pattern=json.dumps({"eventName": ["INSERT", "MODIFY"]}))
+                ]
+            ),
         )
         acknowledge(
             self.relay.role,

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Final
 
 from aws_cdk import Duration
-from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
@@ -20,6 +19,7 @@ from infra.functions import EngineFunction, Size
 from infra.grants import Stores
 from infra.queues import WorkQueue
 from infra.stage import Stage
+from infra.statements import allow, invoke_statement
 from piton.access import Function
 
 STOP_MARGIN_S: Final = 10
@@ -142,17 +142,11 @@ class WorkerPool(Construct):
             },
         )
         self.work.feed(
-            self.worker.function,
+            self.worker,
             batch_size=pool.batch_size,
             max_concurrency=pool.max_concurrency,
         )
         if pool.allowed_lambdas:
-            self.worker.role.add_to_policy(
-                iam.PolicyStatement(
-                    sid="InvokeAllowedFunctions",
-                    actions=["lambda:InvokeFunction"],
-                    resources=list(pool.allowed_lambdas),
-                )
-            )
+            allow(self.worker.role, [invoke_statement(pool.allowed_lambdas)])
         if pool.grants:
             pool.grants(self.worker.function)

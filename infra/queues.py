@@ -6,12 +6,13 @@ from typing import Final
 
 from aws_cdk import Duration, RemovalPolicy
 from aws_cdk import aws_lambda as lambda_
-from aws_cdk import aws_lambda_event_sources as sources
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from infra.findings import acknowledge
+from infra.functions import EngineFunction
 from infra.stage import Stage
+from infra.statements import allow, consume_statement
 
 MAX_RECEIVES: Final = 5
 """Deliveries before a message is a dead letter. Throttled deliveries count too, so not fewer."""
@@ -48,6 +49,7 @@ class WorkQueue(Construct):
         retention: Duration | None = None,
     ) -> None:
         super().__init__(scope, id_)
+        self._name = name
         self.dead_letters = dead_letters or last_resort(
             self,
             "DeadLetters",
@@ -67,15 +69,17 @@ class WorkQueue(Construct):
             ),
         )
 
-    def feed(self, function: lambda_.Function, *, batch_size: int, max_concurrency: int) -> None:
-        """Let `function` consume the queue; it answers which messages of a batch failed."""
-        function.add_event_source(
-            sources.SqsEventSource(
-                self.queue,
-                batch_size=batch_size,
-                max_concurrency=max_concurrency,
-                report_batch_item_failures=True,
-            )
+    def feed(self, consumer: EngineFunction, *, batch_size: int, max_concurrency: int) -> None:
+        """Let `consumer` have the messages; it answers which messages of a batch failed."""
+        allow(consumer.role, [consume_statement(consumer.access, self._name, self.queue.queue_arn)])
+        lambda_.EventSourceMapping(
+            self,
+            "Source",
+            target=consumer.function,
+            event_source_arn=self.queue.queue_arn,
+            batch_size=batch_size,
+            max_concurrency=max_concurrency,
+            report_batch_item_failures=True,
         )
 
 

@@ -1,10 +1,7 @@
 """The three stacks: what is kept, what works on it, and the way in.
 
-Idle cost on AWS, all figures a month in us-east-1: tables, bus, queues, API, user pool and
-functions cost nothing while unused. What runs by itself are the watchdog's 43,200 sweeps (about
-$0.03), and Lambda's polling of each queue (about 650,000 requests, $0.26; the account's first
-million are free). CloudWatch charges $0.30 for a metric in a month throughout which it was
-written. `prod` adds alarms and a dashboard, see `monitoring`.
+Nothing here costs anything while unused but what runs by itself: the watchdog's sweeps and
+metrics, and Lambda's polling of the queues. `prod` adds alarms and a dashboard.
 """
 
 from __future__ import annotations
@@ -131,8 +128,8 @@ class EngineStack(_StageStack):
         if stage.monitoring:
             self._monitor(
                 {
-                    Function.STEP_RUNNER: step_runner,
-                    Function.DEAD_LETTERS: dead_letters,
+                    Function.STEP_RUNNER: step_runner.function,
+                    Function.DEAD_LETTERS: dead_letters.function,
                     Function.OUTBOX_RELAY: self.outbox.relay.function,
                     Function.WATCHDOG: self.sweeper.watchdog.function,
                 }
@@ -148,12 +145,12 @@ class EngineStack(_StageStack):
             ),
         )
 
-    def _function(self, id_: str, kind: Function) -> lambda_.Function:
+    def _function(self, id_: str, kind: Function) -> EngineFunction:
         return EngineFunction(
             self, id_, self._stage, kind=kind, bundle=self._bundle, stores=self._stores
-        ).function
+        )
 
-    def _pool(self, pool: Pool, bundle: Bundle, dead_letters: lambda_.Function) -> WorkerPool:
+    def _pool(self, pool: Pool, bundle: Bundle, dead_letters: EngineFunction) -> WorkerPool:
         made = WorkerPool(
             self,
             f"Pool-{pool.name}",

@@ -7,7 +7,7 @@ operation cannot write those attributes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
@@ -46,11 +46,12 @@ class Queue(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Get:
-    """Consistent reads of single items (GetItem, BatchGetItem) with these attributes."""
+    """Consistent reads of single items with these attributes; `many` of them in one request too."""
 
     item: Item
     attributes: tuple[str, ...]
     why: str
+    many: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,12 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Everything one function may touch."""
+    """Everything one function may touch.
+
+    Whoever reads or registers workflows also reads or writes the blobs of large ones; the flags
+    about payloads are about inputs and results. A function that `postpones` hides messages of the
+    queue it consumes until their time.
+    """
 
     function: Function
     operations: tuple[Operation, ...] = ()
@@ -74,8 +80,9 @@ class Access:
     consumes: Queue | None = None
     sends_to: tuple[Queue, ...] = ()
     publishes: bool = False
-    reads_blobs: bool = False
-    writes_blobs: bool = False
+    postpones: bool = False
+    reads_payloads: bool = False
+    writes_payloads: bool = False
     reads_stream: bool = False
 
     @property
@@ -128,21 +135,20 @@ ACCESS: Final[tuple[Access, ...]] = (
             _WORKFLOW,
             Get(Item.IDEMPOTENCY, IDEMPOTENCY_VIEW, "an earlier start of the same document"),
         ),
-        queries=(Query(Item.WORKFLOW, WORKFLOW_VIEW, "the latest version of a workflow"),),
-        reads_blobs=True,
-        writes_blobs=True,
+        queries=(Query(Item.WORKFLOW, KEY_ATTRIBUTES, "the latest version of a workflow"),),
+        writes_payloads=True,
     ),
     Access(
         Function.QUERIES,
         gets=(
             _META_FULL,
             _WORKFLOW,
-            Get(Item.NODE, NodeView.FULL.value, "nodes that an answer names"),
+            Get(Item.NODE, NodeView.FULL.value, "nodes that an answer names", many=True),
             Get(Item.INPUT, INPUT_VIEW, "the input of an execution"),
         ),
         queries=(
             Query(Item.NODE, NodeView.FULL.value, "nodes and history, in pages"),
-            Query(Item.WORKFLOW, WORKFLOW_VIEW, "versions of a workflow"),
+            Query(Item.WORKFLOW, KEY_ATTRIBUTES, "the latest version of a workflow"),
             Query(
                 Item.META,
                 (*KEY_ATTRIBUTES, BY_TENANT.partition, BY_TENANT.sort, *BY_TENANT.projected),
@@ -156,7 +162,7 @@ ACCESS: Final[tuple[Access, ...]] = (
                 WORKFLOWS_BY_TENANT,
             ),
         ),
-        reads_blobs=True,
+        reads_payloads=True,
     ),
     Access(
         Function.STEP_RUNNER,
@@ -164,7 +170,7 @@ ACCESS: Final[tuple[Access, ...]] = (
         gets=(_META, _NODE_RESULTS, _WORKFLOW),
         queries=(_ALL_NODES,),
         consumes=Queue.ADVANCE,
-        reads_blobs=True,
+        reads_payloads=True,
     ),
     Access(
         Function.WORKER,
@@ -179,13 +185,14 @@ ACCESS: Final[tuple[Access, ...]] = (
         ),
         gets=(
             _META,
-            _NODE_RESULTS,
+            replace(_NODE_RESULTS, many=True),
             _WORKFLOW,
             Get(Item.INPUT, INPUT_VIEW, "the input of an execution"),
         ),
         consumes=Queue.WORKER,
-        reads_blobs=True,
-        writes_blobs=True,
+        postpones=True,
+        reads_payloads=True,
+        writes_payloads=True,
     ),
     Access(
         Function.WATCHDOG,
@@ -211,7 +218,7 @@ ACCESS: Final[tuple[Access, ...]] = (
                 DUE,
             ),
         ),
-        reads_blobs=True,
+        reads_payloads=True,
     ),
     Access(
         Function.OUTBOX_RELAY,
@@ -222,9 +229,12 @@ ACCESS: Final[tuple[Access, ...]] = (
     Access(
         Function.DEAD_LETTERS,
         operations=(op.RETRY_UNDELIVERED, op.FAIL_UNDELIVERED),
-        gets=(_META, _NODE_RESULTS, _WORKFLOW),
+        gets=(
+            _META,
+            Get(Item.NODE, NodeView.CONTROL.value, "whether a dispatch is still open"),
+            _WORKFLOW,
+        ),
         consumes=Queue.WORKER_DLQ,
-        reads_blobs=True,
     ),
 )
 

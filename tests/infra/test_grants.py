@@ -19,21 +19,22 @@ ROLE_POLICY_LIMIT = 10_240
 LONGEST_ARN = 160
 
 READS = {"dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query"}
-CONSUMES = {
-    "sqs:ChangeMessageVisibility",
-    "sqs:DeleteMessage",
-    "sqs:GetQueueAttributes",
-    "sqs:GetQueueUrl",
-    "sqs:ReceiveMessage",
-}
+CONSUMES = {"sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ReceiveMessage"}
 LOGS = {"logs:CreateLogStream", "logs:PutLogEvents"}
-STATE = LOGS | {"dynamodb:GetItem", "dynamodb:BatchGetItem", "s3:GetObject"}
+STATE = LOGS | {"dynamodb:GetItem", "s3:GetObject"}
 
 ALLOWED = {
     Function.COMMANDS: STATE | {"dynamodb:Query", "dynamodb:UpdateItem", "s3:PutObject"},
-    Function.QUERIES: STATE | {"dynamodb:Query"},
+    Function.QUERIES: STATE | {"dynamodb:BatchGetItem", "dynamodb:Query"},
     Function.STEP_RUNNER: STATE | CONSUMES | {"dynamodb:Query", "dynamodb:UpdateItem"},
-    Function.WORKER: STATE | CONSUMES | {"dynamodb:UpdateItem", "s3:PutObject"},
+    Function.WORKER: STATE
+    | CONSUMES
+    | {
+        "dynamodb:BatchGetItem",
+        "dynamodb:UpdateItem",
+        "s3:PutObject",
+        "sqs:ChangeMessageVisibility",
+    },
     Function.WATCHDOG: STATE | {"dynamodb:Query", "dynamodb:UpdateItem"},
     Function.DEAD_LETTERS: STATE | CONSUMES | {"dynamodb:UpdateItem"},
     Function.OUTBOX_RELAY: LOGS
@@ -43,8 +44,6 @@ ALLOWED = {
         "dynamodb:GetShardIterator",
         "dynamodb:ListStreams",
         "events:PutEvents",
-        "sqs:GetQueueAttributes",
-        "sqs:GetQueueUrl",
         "sqs:SendMessage",
     },
 }
@@ -153,11 +152,12 @@ def test_every_use_of_a_table_is_limited(stage: Assembly) -> None:
             continue
         conditions = statement["Condition"]
         assert conditions["ForAllValues:StringEquals"].keys() == {"dynamodb:Attributes"}
-        assert conditions["ForAllValues:StringLike"].keys() == {"dynamodb:LeadingKeys"}
-        assert conditions["Null"] == {
-            "dynamodb:Attributes": "false",
-            "dynamodb:LeadingKeys": "false",
-        }
+        limited = {"dynamodb:Attributes": "false"}
+        # Its partitions are the tenants' names, which begin with anything.
+        if statement["Sid"] != "QueryWorkflowByByTenant":
+            assert conditions["ForAllValues:StringLike"].keys() == {"dynamodb:LeadingKeys"}
+            limited["dynamodb:LeadingKeys"] = "false"
+        assert conditions["Null"] == limited
         assert "*" not in stage.text(statement["Resource"])
         if actions(statement) == {"dynamodb:Query"}:
             assert conditions["StringEquals"] == {"dynamodb:Select": "SPECIFIC_ATTRIBUTES"}
@@ -296,7 +296,7 @@ def test_a_key_of_the_account_is_used_through_the_stores_only(full: Assembly) ->
             assert full.text(statement["Resource"]) == f"<{key.id}.Arn>"
         writes = {a for s in used for a in actions(s)} - {"kms:Decrypt", "kms:DescribeKey"}
         access = BY_FUNCTION[kind]
-        assert bool(writes) is bool(access.operations or access.writes_blobs)
+        assert bool(writes) is bool(access.operations or access.writes_payloads)
 
 
 def test_leading_keys_of_indexes_are_those_that_the_engine_writes() -> None:
