@@ -1,3 +1,3 @@
 """Fixtures that every test may ask for."""
 
-pytest_plugins = ["tests.support.emulator"]
+pytest_plugins = ["tests.support.emulator", "tests.support.profiles"]

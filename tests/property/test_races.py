@@ -208,14 +208,17 @@ FINALISERS = given(
     script=scripts(),
     cancels=st.integers(0, 2),
     sweeps=st.integers(0, 2),
+    finished=st.booleans(),
 )
 
 
-def race_of_finalisers(plan: Plan, script: Script, cancels: int, sweeps: int) -> None:
-    """All nodes have ended, the deadline has passed, and everybody wants to say how it ended."""
+def race_of_finalisers(
+    plan: Plan, script: Script, cancels: int, sweeps: int, *, finished: bool
+) -> None:
+    """The deadline has passed, all nodes have ended if `finished`, and everybody has a say."""
     zoned = datetime.fromtimestamp(DEADLINE / 1000, UTC).isoformat()
     with Engine(plan, deadline_at=zoned) as engine:
-        for parcel in settle(engine, held=ends_the_execution(engine)):
+        for parcel in settle(engine, held=ends_the_execution(engine) if finished else is_dispatch):
             engine.deliver(parcel, keep=True)
             engine.deliver(parcel)
         engine.clock.now = DEADLINE
@@ -226,26 +229,25 @@ def race_of_finalisers(plan: Plan, script: Script, cancels: int, sweeps: int) ->
         race(engine, script)
         drive(engine, Script())
         check_one_end(engine)
-        if engine.execution().status is not ExecutionStatus.CANCELLED:
-            check_end(engine)
-        else:
+        execution = engine.execution()
+        if execution.status is ExecutionStatus.CANCELLED and finished:
             # The sweep takes in what had ended before it looks at the deadline.
-            assert engine.execution().reason == Reason.CANCELLED_BY_CALLER
+            assert execution.reason == Reason.CANCELLED_BY_CALLER
+        elif finished:
+            check_end(engine)
 
 
 def ends_the_execution(engine: Engine) -> Callable[[Message], bool]:
-    """Tell the messages whose handling may end the execution."""
-    graph = engine.graph
-    last = {
-        source
-        for gate in range(len(graph.nodes))
-        if graph.nodes[gate].is_gate
-        for source in graph.predecessors[gate]
-    }
-    return lambda message: (
-        isinstance(message, Event)
-        and (message.type is EventType.NODE_FAILED or message.detail.get("ordinal") in last)
-    )
+    """Tell the messages whose handling ends the execution or is all that it waits for."""
+    fatal = {node_id for _, node_id in engine.expected.fatal}
+
+    def held(message: Message) -> bool:
+        return isinstance(message, Event) and (
+            message.detail.get("ordinal") in engine.graph.sinks
+            or (message.type is EventType.NODE_FAILED and message.detail["node_id"] in fatal)
+        )
+
+    return held
 
 
 def test_an_execution_ends_once_whoever_ends_it() -> None:
