@@ -7,6 +7,7 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
@@ -310,6 +311,33 @@ def test_processes_that_open_one_file_together_have_one_winner_per_write(tmp_pat
     store = SqliteStore(path)
     records: list[FeedRecord] = store.read_feed(0, 1000)
     assert len(records) == 50
+    store.close()
+
+
+def _write_until_killed(path: Path, stored: Connection) -> None:
+    store = SqliteStore(path)
+    for ordinal in range(100_000):
+        queue(store, ordinal)
+        stored.send(ordinal)
+
+
+def test_what_was_answered_outlives_a_kill_and_the_feed_with_it(tmp_path: Path) -> None:
+    path = tmp_path / "piton.db"
+    context = multiprocessing.get_context("spawn")
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_write_until_killed, args=(path, sender))
+    process.start()
+    answered = [receiver.recv() for _ in range(200)]
+    process.kill()
+    process.join()
+    store = SqliteStore(path)
+    assert store.database.read("PRAGMA integrity_check") == [("ok",)]
+    rows = [row.ordinal for row in store.query_nodes(REF)]
+    assert rows[: len(answered)] == answered
+    assert [record.sk for record in store.read_feed(0, 1_000_000)] == [
+        keys.node(REF, ordinal).sk for ordinal in rows
+    ]
+    assert queue(store, 99_999)
     store.close()
 
 

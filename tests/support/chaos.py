@@ -132,7 +132,8 @@ def _go_on(engine: Engine, script: Script) -> bool:
     parcels = engine.visible() if len(actors) < SIDE_BY_SIDE else []
     if not actors and not parcels:
         return False
-    chosen = script.choose([*actors, *parcels])
+    options: list[Actor | Parcel] = [*actors, *parcels]
+    chosen = script.choose(options)
     if isinstance(chosen, Parcel):
         script.follow(engine.deliver(chosen))
     else:
