@@ -193,6 +193,10 @@ class Emulator:
             "no_proxy": f"{HOST},localhost",
         }
 
+    def member_env(self) -> dict[str, str]:
+        """Environment of a process that belongs to this emulator: `stop` ends it as well."""
+        return self.client_env() | {"TMPDIR": self._started().mark}
+
     def processes(self) -> list[int]:
         """Pids of the server and of everything it started that still runs."""
         return sorted(process.pid for process in _marked(self._started()))

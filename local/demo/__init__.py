@@ -1,0 +1,1 @@
+"""One run that proves the guarantee: real deployment, real faults, evidence from outside."""
