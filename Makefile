@@ -11,7 +11,7 @@ export PATH := $(CURDIR)/$(BIN):$(CURDIR)/node_modules/.bin:$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint unit e2e demo up down docs bench-cost lock clean
+.PHONY: help setup test lint unit e2e demo up down docs bench-cost permissions lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,6 +61,9 @@ docs: $(SETUP) ## Render the generated parts of README.md and docs/ again
 
 bench-cost: $(SETUP) ## Measure the write and read units per node: build/reports/cost.json
 	python -m bench.cost
+
+permissions: $(SETUP) ## Evaluate every role offline: build/reports/permissions.json
+	python -m tests.iam.report
 
 # UV_DEFAULT_INDEX and the pip settings of the machine stay out of the files.
 COMPILE = uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \

@@ -17,11 +17,12 @@ class TableKeys:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """One account in one region."""
+    """One account in one region. `keys` are its own KMS keys, by the ARN of what they encrypt."""
 
     account_id: str
     region: str
     tables: Mapping[str, TableKeys] = field(default_factory=dict)
+    keys: Mapping[str, str] = field(default_factory=dict)
     partition: str = "aws"
 
     def arn(self, service: str, resource: str) -> str:

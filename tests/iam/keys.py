@@ -47,6 +47,7 @@ _KNOWN: Final = (
     Key("s3:delimiter"),
     Key("s3:max-keys"),
     Key("s3:prefix"),
+    Key("s3:TlsVersion"),
 )
 KEYS: Final = {key.name.lower(): key for key in _KNOWN}
 """By name in lower case: names of condition keys are not case-sensitive."""

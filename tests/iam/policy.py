@@ -204,6 +204,6 @@ def _as_list(value: Any) -> list[Any]:
 def _text(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
-    if not isinstance(value, str | int):
+    if not isinstance(value, str | int | float):
         raise Undecidable(f"{value!r} is not the value of a condition")
     return str(value)

@@ -24,6 +24,16 @@ _QUEUE_ACTIONS: Final = {
     "SendMessage": "SendMessage",
     "SendMessageBatch": "SendMessage",
 }
+_KEY_ACTIONS: Final = {
+    "BatchGetItem": ("Decrypt",),
+    "GetItem": ("Decrypt",),
+    "GetObject": ("Decrypt",),
+    "PutObject": ("Decrypt", "GenerateDataKey"),
+    "Query": ("Decrypt",),
+    "Scan": ("Decrypt",),
+}
+"""What a call does with the key of what it reads or writes; a call not listed does all of it."""
+
 _OBJECT_ACTIONS: Final = {
     "DeleteObject": "DeleteObject",
     "GetObject": "GetObject",
@@ -45,13 +55,32 @@ def authorizations(
         "aws:requestedregion": (account.region,),
         "aws:securetransport": ("true",),
     }
+    asked = list(reading(operation, params, account))
+    asked += [through for request in asked for through in _key_use(request, account)]
     found = [
         Request(request.action, request.resource, {**common, **request.context}, principal)
-        for request in reading(operation, params, account)
+        for request in asked
     ]
     if not found:
         raise Undecidable(f"{service}'s {operation} asks for nothing")
     return found
+
+
+def _key_use(request: Request, account: Account) -> Iterator[Request]:
+    """Yield what a service does with a customer's key in the caller's name.
+
+    S3: "Using server-side encryption with AWS KMS keys"; DynamoDB: "DynamoDB encryption at rest:
+    usage notes", where a read decrypts and a write in addition encrypts under a data key.
+    """
+    service, _, operation = request.action.partition(":")
+    for resource, key in account.keys.items():
+        if request.resource == resource or request.resource.startswith(f"{resource}/"):
+            context = {
+                "kms:viaservice": (f"{service}.{account.region}.amazonaws.com",),
+                "kms:calleraccount": (account.account_id,),
+            }
+            for action in _KEY_ACTIONS.get(operation, ("Decrypt", "Encrypt", "GenerateDataKey")):
+                yield Request(f"kms:{action}", key, context)
 
 
 def _sqs(operation: str, params: Params, account: Account) -> Iterator[Request]:
@@ -60,11 +89,13 @@ def _sqs(operation: str, params: Params, account: Account) -> Iterator[Request]:
 
 def _s3(operation: str, params: Params, account: Account) -> Iterator[Request]:
     bucket = f"arn:{account.partition}:s3:::{params['Bucket']}"
+    context: Context = {"s3:tlsversion": ("1.3",)}
     if operation in {"ListObjects", "ListObjectsV2"}:
-        context = {"s3:prefix": (prefix,)} if (prefix := params.get("Prefix")) else {}
+        if (prefix := params.get("Prefix")) is not None:
+            context = {**context, "s3:prefix": (prefix,)}
         yield Request("s3:ListBucket", bucket, context)
         return
-    yield _plain("s3", _OBJECT_ACTIONS, operation, f"{bucket}/{params['Key']}")
+    yield _plain("s3", _OBJECT_ACTIONS, operation, f"{bucket}/{params['Key']}", context)
 
 
 def _events(operation: str, params: Params, account: Account) -> Iterator[Request]:
@@ -95,7 +126,13 @@ _READINGS: Final[Mapping[str, Reading]] = {
 }
 
 
-def _plain(service: str, actions: Mapping[str, str], operation: str, resource: str) -> Request:
+def _plain(
+    service: str,
+    actions: Mapping[str, str],
+    operation: str,
+    resource: str,
+    context: Context | None = None,
+) -> Request:
     if operation not in actions:
         raise Undecidable(f"{service}'s {operation} is not evaluated here")
-    return Request(f"{service}:{actions[operation]}", resource, {})
+    return Request(f"{service}:{actions[operation]}", resource, context or {})
