@@ -65,7 +65,7 @@ class Stores:
             *payload_statements(access, self.bucket.bucket_arn),
         ]
         if self.key:
-            statements.extend(self._key_statements(access, self.key.key_arn, Stack.of(role)))
+            statements += key_statements(access, self.key.key_arn, Stack.of(role).region)
         allow(role, statements)
         for prefix in (PAYLOAD_PREFIX, WORKFLOW_PREFIX):
             acknowledge(
@@ -74,24 +74,6 @@ class Stores:
                 "Objects of all tenants and executions begin like this; the rest of a key is known "
                 "only from the row that refers to it.",
             )
-
-    @staticmethod
-    def _key_statements(access: Access, arn: str, stack: Stack) -> Iterator[Statement]:
-        if not (access.tables or access.reads_stream):
-            return
-        writes = bool(access.operations) or access.writes_payloads
-        through = [f"{service}.{stack.region}.amazonaws.com" for service in ("dynamodb", "s3")]
-        yield Statement(
-            "UseKey",
-            [
-                "kms:Decrypt",
-                "kms:DescribeKey",
-                *(("kms:Encrypt", "kms:GenerateDataKey") if writes else ()),
-            ],
-            [arn],
-            "tables and payloads are encrypted under a key of the account",
-            {"StringEquals": {"kms:ViaService": through}},
-        )
 
 
 def table_statements(access: Access, arns: Mapping[Table, str]) -> list[Statement]:
@@ -127,6 +109,30 @@ def payload_statements(access: Access, bucket_arn: str) -> Iterator[Statement]:
                 [f"{bucket_arn}/{prefix}*" for prefix in wanted],
                 f"{' and '.join(wanted.values())} too large for a row",
             )
+
+
+def key_statements(access: Access, key_arn: str, region: str) -> Iterator[Statement]:
+    """Yield the use of a key of the account, by the stores and in the function's name only."""
+    if not (access.tables or access.reads_stream):
+        return
+    writes = bool(access.operations) or access.writes_payloads
+    yield Statement(
+        "UseKey",
+        [
+            "kms:Decrypt",
+            "kms:DescribeKey",
+            *(("kms:Encrypt", "kms:GenerateDataKey") if writes else ()),
+        ],
+        [key_arn],
+        "tables and payloads are encrypted under it",
+        {
+            "StringEquals": {
+                "kms:ViaService": [
+                    f"{service}.{region}.amazonaws.com" for service in ("dynamodb", "s3")
+                ]
+            }
+        },
+    )
 
 
 def _write_statements(

@@ -6,7 +6,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from local.docs import codes, cost, data, deployment, events, figures, machine, timing
+from local.docs import (
+    codes,
+    cost,
+    data,
+    deployment,
+    events,
+    figures,
+    machine,
+    permissions,
+    timing,
+)
 from local.docs.includes import ROOT, shown
 from local.docs.regions import Render, fill
 
@@ -14,7 +24,9 @@ DOCUMENTS: Final = (
     ROOT / "README.md",
     ROOT / "docs" / "architecture.md",
     ROOT / "docs" / "events.md",
+    ROOT / "docs" / "permissions.md",
     ROOT / "docs" / "runbook.md",
+    ROOT / "docs" / "security.md",
 )
 
 RENDERERS: Final[Mapping[str, Render]] = {
@@ -46,6 +58,7 @@ RENDERERS: Final[Mapping[str, Render]] = {
     "storage-limits": timing.storage_limits_table,
     "timers": figures.timers_table,
     "transitions": machine.transitions_table,
+    **permissions.RENDERERS,
 }
 
 
