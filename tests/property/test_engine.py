@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
 from piton.domain.status import ExecutionStatus, NodeStatus, Reason
+from tests.support.actors import Fault
 from tests.support.chaos import (
     BREAKDOWNS,
     MESSAGES,
@@ -25,7 +27,7 @@ from tests.support.chaos import (
     scripts,
 )
 from tests.support.engine import EPOCH, Engine
-from tests.support.plans import Plan, plans
+from tests.support.plans import Behaviour, Plan, plans, single
 
 
 def attempts_as_planned(engine: Engine) -> bool:
@@ -57,6 +59,21 @@ def test_lost_and_repeated_messages_cost_only_time(plan: Plan, script: Script) -
 def test_crashes_and_lost_answers_cost_only_time(plan: Plan, script: Script) -> None:
     with Engine(plan) as engine:
         drive(engine, script)
+        check_end(engine)
+
+
+@pytest.mark.parametrize("fault", [fault for fault in Fault if fault is not Fault.NONE])
+@pytest.mark.parametrize("step", range(8))
+def test_a_sweep_that_starts_an_execution_may_fail_anywhere(step: int, fault: Fault) -> None:
+    with Engine(single(Behaviour())) as engine:
+        engine.collect()
+        engine.flight.clear()
+        engine.clock.now = engine.execution().due_at or 0
+        sweep = engine.start_sweep()
+        for turn in range(100):
+            if not sweep.ended:
+                engine.stage.step(sweep, fault if turn == step else Fault.NONE)
+        drive(engine, Script())
         check_end(engine)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -190,7 +191,7 @@ def check_history(records: Sequence[FeedRecord]) -> None:
         try:
             if record.sk == META_SK:
                 _check_execution(record)
-            elif record.sk.startswith(NODE_SK_PREFIX):
+            elif is_node(record):
                 _check_node(record)
         except Bug as error:
             raise AssertionError("a committed row has an illegal history") from error
@@ -213,6 +214,11 @@ def _check_node(record: FeedRecord) -> None:
         assert row.log[: len(old.log)] == old.log
         if row.log != old.log and row.log[-1].reason == Reason.LEASE_EXPIRED:
             assert old.lease_until < row.log[-1].at
+
+
+def is_node(record: FeedRecord) -> bool:
+    """Tell a node's row from the others."""
+    return record.sk.startswith(NODE_SK_PREFIX)
 
 
 def check_end(engine: Engine) -> None:
@@ -262,5 +268,9 @@ def check_one_end(engine: Engine) -> None:
         f"workflow.{execution.status}"
     ]
     assert all(row.terminal or row.status is NodeStatus.PENDING for row in engine.nodes().values())
+    # A root that ended before the execution runs could not finish it.
+    starts = [record.seq for record in engine.feed if record.new.get("exec_status") == "running"]
+    started = min(starts, default=math.inf)
+    assert all(record.seq > started for record in engine.feed if is_node(record))
     parked = {record.new.get("exec_parked") for record in engine.feed}
     assert Reason.SWEEP_FAILED.value not in parked

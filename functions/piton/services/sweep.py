@@ -16,7 +16,7 @@ from piton.domain.errors import Retry, Stale
 from piton.domain.rows import ExecutionRef, ExecutionRow, LogEntry, NodeRow, Value
 from piton.domain.settings import Settings
 from piton.domain.stall import next_due_at, resend_due_at, stall_reason
-from piton.domain.status import NodeStatus, Reason
+from piton.domain.status import ExecutionStatus, NodeStatus, Reason
 from piton.ports import (
     Applied,
     Clock,
@@ -134,6 +134,9 @@ class Sweep:
         if execution.started_at is None:
             steps.attempt("start", partial(self._advance.start, ref))
         run = load_live_run(self._store, self._workflows, ref)
+        if run.execution.status is ExecutionStatus.PENDING:
+            # It could not be started, and no root may be queued before the execution runs.
+            return []
         rows = self._store.query_nodes(ref)
         ended = steps.attempt("lost frontier", partial(self._lost_frontier, run, rows))
         if ended:
