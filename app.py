@@ -9,6 +9,7 @@ from cdk_nag import AwsSolutionsChecks
 
 from infra.bundle import BundleError
 from infra.contract import StageName
+from infra.rulebook import Rulebook
 from infra.schema import SchemaError
 from infra.stacks import build
 from infra.stage import ContextError
@@ -23,7 +24,7 @@ def main() -> None:
         sys.exit(f"error: {error}")
     # Nothing is at stake on the embedded AWS; the tests hold that stage to the same rules.
     if stage.name is not StageName.LOCAL:
-        Validations.of(app).add_plugins(AwsSolutionsChecks(app))
+        Validations.of(app).add_plugins(AwsSolutionsChecks(app), Rulebook())
     app.synth()
 
 

@@ -13,11 +13,15 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from infra.bundle import Bundle
+from infra.contract import StageName
 from infra.findings import acknowledge
+from infra.firewall import Firewall
 from infra.functions import EngineFunction, log_group_name
 from infra.grants import Stores
 from infra.identity import Identity
 from infra.pool import Pool
+from infra.rulebook import exempt
+from infra.rules import Rule
 from infra.schema import SCHEMA, Field, check_resolvers
 from infra.stage import Stage
 from piton.access import Function
@@ -97,6 +101,10 @@ class Api(Construct):
         )
         if stage.api_logs:
             self._log(stage)
+        if stage.name is StageName.PROD:
+            Firewall(self, "Firewall", stage, api=self.api)
+        else:
+            exempt(self.api, Rule.API_RATE, "Only prod pays for a web ACL, about $6 a month.")
         acknowledge(
             self.api,
             "ASC3",

@@ -28,6 +28,8 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 
 from infra.findings import acknowledge
+from infra.rulebook import exempt
+from infra.rules import Rule
 from infra.statements import Conditions, Statement, allow
 from piton.access import Access, Get, Query
 from piton.storage.algebra import Item, Operation, Table
@@ -67,13 +69,13 @@ class Stores:
         if self.key:
             statements += key_statements(access, self.key.key_arn, Stack.of(role).region)
         allow(role, statements)
+        why = (
+            "Objects of all tenants and executions begin like this; the rest of a key is known "
+            "only from the row that refers to it."
+        )
         for prefix in (PAYLOAD_PREFIX, WORKFLOW_PREFIX):
-            acknowledge(
-                role,
-                f"IAM5[Resource::{self.bucket_export}/{prefix}*]",
-                "Objects of all tenants and executions begin like this; the rest of a key is known "
-                "only from the row that refers to it.",
-            )
+            acknowledge(role, f"IAM5[Resource::{self.bucket_export}/{prefix}*]", why)
+        exempt(role, Rule.WILDCARD, why)
 
 
 def table_statements(access: Access, arns: Mapping[Table, str]) -> list[Statement]:

@@ -13,6 +13,8 @@ from constructs import Construct
 from infra.bundle import Bundle
 from infra.functions import EngineFunction
 from infra.grants import Stores
+from infra.rulebook import exempt
+from infra.rules import Rule
 from infra.stage import Stage
 from piton.access import Function
 
@@ -46,7 +48,13 @@ class Sweeper(Construct):
             retry_attempts=0,
             max_event_age=INTERVAL,
         )
-        events.Rule(
+        if not stage.reserve_concurrency:
+            exempt(
+                self.watchdog.function,
+                Rule.RESERVED,
+                "This account's quota is too small to reserve from; overlapping sweeps are safe.",
+            )
+        every_minute = events.Rule(
             self,
             "EveryMinute",
             rule_name=stage.named("sweep"),
@@ -56,4 +64,9 @@ class Sweeper(Construct):
                     self.watchdog.function, retry_attempts=0, max_event_age=INTERVAL
                 )
             ],
+        )
+        exempt(
+            every_minute,
+            Rule.DEAD_LETTERS,
+            "A sweep that could not run is not caught up on: the next one finds the same work.",
         )

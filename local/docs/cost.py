@@ -26,6 +26,8 @@ _ALARM_MONTH: Final = Decimal("0.10")
 _DASHBOARD_MONTH: Final = Decimal(3)
 _LOG_GB: Final = Decimal("0.50")
 _KEY_MONTH: Final = Decimal(1)
+_ACL_MONTH: Final = Decimal(5)
+_ACL_RULE_MONTH: Final = Decimal(1)
 
 _SWEEPS: Final = 30 * 24 * 60
 _SWEEP_S: Final = Decimal("0.1")
@@ -85,6 +87,7 @@ def idle_items() -> list[Item]:
 def optional_items() -> Iterator[Item]:
     """Yield what only some deployments have."""
     yield Item("`prod`: alarms", f"{len(ALARMS)} alarms", len(ALARMS) * _ALARM_MONTH)
+    yield Item("`prod`: web ACL", "the ACL and its one rule", _ACL_MONTH + _ACL_RULE_MONTH)
     yield Item("`prod`: dashboard", "free for an account's first three", _DASHBOARD_MONTH)
     yield Item("`-c customerKey=true`", "one KMS key", _KEY_MONTH)
 
@@ -114,5 +117,5 @@ def idle_summary() -> str:
         f"{metrics:.2f} for the metrics that the watchdog writes every minute, {polling:.2f} for "
         f"Lambda's polling of the queues, and {rest:.2f} for {_SWEEPS:,} sweeps that find nothing. "
         "Tables, bus, API, users and functions cost nothing while they are unused, and there is no "
-        "key to pay for unless you ask for one. `prod` adds alarms and a dashboard."
+        "key to pay for unless you ask for one. `prod` adds alarms, a dashboard and a web ACL."
     )

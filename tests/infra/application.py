@@ -18,6 +18,7 @@ from cdk_nag import AwsSolutionsChecks
 from infra.bundle import Bundle
 from infra.pool import Pool
 from infra.pools import POOLS
+from infra.rulebook import Rulebook
 from infra.schema import RESOLVERS
 from infra.stacks import build
 from tests.infra.synthesis import ALLOWED_LAMBDA, ENGINE_HASH, WORKER_HASH, Variant
@@ -67,7 +68,7 @@ def main(variant: Variant) -> None:
             build(app, artifacts=EmptyBundles(), pools=(*POOLS, DOCUMENTS))
         case _:
             build(app, artifacts=EmptyBundles())
-    Validations.of(app).add_plugins(AwsSolutionsChecks(app))
+    Validations.of(app).add_plugins(AwsSolutionsChecks(app), Rulebook())
     app.synth()
 
 
