@@ -19,6 +19,7 @@ import examples.dag.tasks  # noqa: F401 - registers the body of every node
 from bench.ledger import Ledger
 from handlers.step_runner import route
 from local.emulator import Emulator
+from local.tables import create_bucket, create_tables
 from piton.adapters.blobs import S3Blobs
 from piton.adapters.bodies import ThreadRunner
 from piton.adapters.clock import SystemClock
@@ -44,23 +45,18 @@ from piton.domain.settings import Settings
 from piton.domain.status import ExecutionStatus, NodeStatus
 from piton.ports import Counter, Outcome, Timer, Workflow, Write
 from piton.services.advance import Advance
-from piton.services.bodies import Bodies, PoolProfile
+from piton.services.assembly import Engine as Services
+from piton.services.assembly import Ports
+from piton.services.bodies import PoolProfile
 from piton.services.caller import Caller, Group
 from piton.services.commands import Commands
-from piton.services.dispatching import Dispatching
-from piton.services.drain import Drain
-from piton.services.frontier import Frontier
-from piton.services.inputs import InputReader
-from piton.services.payloads import Payloads
 from piton.services.relay import Change, Relay
-from piton.services.sweep import Sweep
 from piton.services.work import Work, WorkerIdentity
 from piton.storage.algebra import Args, Operation, Table
 from piton.storage.attributes import decode_item
 from piton.storage.dynamodb import DynamoStore
 from piton.storage.keys import Key
 from piton.tasks import REGISTRY
-from tests.support.tables import create_bucket, create_tables
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -103,61 +99,38 @@ class Engine:
 
     def _wire(self, blobs: S3Blobs, invoker: AwsLambdaInvoker) -> None:
         store, clock, settings, metrics = self._store, self.clock, self._settings, _NoMetrics()
-        random = SystemRandom()
         self._workflows = Workflows(store, blobs)
-        payloads = Payloads(store, blobs, settings)
-        dispatching = Dispatching(store, clock, random, metrics)
-        frontier = Frontier(store, payloads, clock, metrics, settings, evaluate_condition)
-        drain = Drain(store, clock, metrics, settings)
+        ports = Ports(
+            store=store,
+            workflows=self._workflows,
+            blobs=blobs,
+            clock=clock,
+            random=SystemRandom(),
+            metrics=metrics,
+            settings=settings,
+            condition=evaluate_condition,
+        )
+        self._services = Services(ports)
         self._commands = Commands(
             store=store,
             workflows=self._workflows,
             blobs=blobs,
             clock=clock,
-            random=random,
+            random=ports.random,
             metrics=metrics,
             settings=settings,
             pools={DEFAULT_POOL: PoolLimits(_TIMEOUT_S)},
             check_condition=check_condition,
         )
-        self._advance = Advance(
-            store, self._workflows, frontier, dispatching, drain, clock, metrics
-        )
-        self._sweep = Sweep(
-            store,
-            self._workflows,
-            frontier,
-            self._advance,
-            dispatching,
-            drain,
-            clock,
-            metrics,
-            settings,
-        )
-        profile = PoolProfile(_TIMEOUT_S * 1000, frozenset(), lambda _: None)
-        bodies = Bodies(
-            REGISTRY,
-            InputReader(store, payloads),
-            ThreadRunner(clock),
-            invoker,
-            clock,
-            settings,
-            profile,
-        )
-        self._work = Work(
-            store,
-            self._workflows,
-            payloads,
-            bodies,
-            dispatching,
-            clock,
-            random,
-            metrics,
-            settings,
+        work = self._services.worker(
+            tasks=REGISTRY,
+            runner=ThreadRunner(clock),
+            invoker=invoker,
+            pool=PoolProfile(_TIMEOUT_S * 1000, frozenset(), lambda _: None),
             # As long as a Lambda's: the pool and the process id.
-            WorkerIdentity(host=f"{DEFAULT_POOL}:12345", code_hash="0123456789ab"),
+            identity=WorkerIdentity(host=f"{DEFAULT_POOL}:12345", code_hash="0123456789ab"),
         )
-        self._relay = Relay(_AtOnce(self._messages, self._work, self._advance), metrics)
+        self._relay = Relay(_AtOnce(self._messages, work, self._services.advance), metrics)
 
     def register(self, definition: Mapping[str, Json]) -> Workflow:
         """Register a workflow and read it once, as a warm function has."""
@@ -205,7 +178,7 @@ class Engine:
     def retire(self) -> None:
         """Let the time pass that an ended execution stays on the due list, and sweep it."""
         self.clock.shift(self._settings.drain_ms + self._settings.sweep_latest_ms)
-        self._sweep.run(100, lambda: self._settings.handler_timeout_ms)
+        self._services.sweep.run(100, lambda: self._settings.handler_timeout_ms)
         self.settle()
 
 

@@ -38,17 +38,13 @@ from piton.config import (
 )
 from piton.domain.messages import Dispatch
 from piton.domain.names import Tenant
-from piton.domain.settings import Settings
+from piton.ports import Clock
 from piton.services.advance import Advance
-from piton.services.bodies import Bodies, PoolProfile
+from piton.services.assembly import Engine, Ports
+from piton.services.bodies import PoolProfile
 from piton.services.caller import Group, RoleGrant, Roles
 from piton.services.commands import Commands
 from piton.services.dead_letters import DeadLetters
-from piton.services.dispatching import Dispatching
-from piton.services.drain import Drain
-from piton.services.frontier import Frontier
-from piton.services.inputs import InputReader
-from piton.services.payloads import Payloads
 from piton.services.queries import Queries
 from piton.services.relay import Relay
 from piton.services.sweep import Sweep
@@ -69,38 +65,34 @@ _CALL: Final = Config(
 
 
 @dataclass(frozen=True, slots=True)
-class Core:
-    """What every function that touches executions shares."""
+class Base:
+    """What every function that touches executions stands on."""
 
-    settings: Settings
-    clock: SystemClock
-    random: SystemRandom
+    ports: Ports
     metrics: EmfMetrics
-    store: DynamoStore
-    blobs: S3Blobs
-    workflows: Workflows
-    payloads: Payloads
-    dispatching: Dispatching
+
+    def engine(self) -> Engine:
+        """Return the engine's services."""
+        return Engine(self.ports, _side_by_side)
 
 
-def build_core(env: StateEnvironment) -> Core:
-    """Build stores and the services beneath all others."""
-    settings, clock, random = env.engine_settings(), SystemClock(), SystemRandom()
+def build_base(env: StateEnvironment) -> Base:
+    """Build clients and stores."""
     metrics = EmfMetrics(env.stage)
     tables = {Table.EXECUTIONS: env.executions_table, Table.WORKFLOWS: env.workflows_table}
     store = DynamoStore(boto3.client("dynamodb", config=_CALL), tables)
     blobs = S3Blobs(boto3.client("s3", config=_CALL), env.payloads_bucket)
-    return Core(
-        settings=settings,
-        clock=clock,
-        random=random,
-        metrics=metrics,
+    ports = Ports(
         store=store,
-        blobs=blobs,
         workflows=Workflows(store, blobs),
-        payloads=Payloads(store, blobs, settings),
-        dispatching=Dispatching(store, clock, random, metrics),
+        blobs=blobs,
+        clock=SystemClock(),
+        random=SystemRandom(),
+        metrics=metrics,
+        settings=env.engine_settings(),
+        condition=evaluate_condition,
     )
+    return Base(ports, metrics)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +105,8 @@ class StepRunner:
 
 def build_step_runner(environ: Mapping[str, str] = os.environ) -> StepRunner:
     """Wire the step runner."""
-    core = build_core(StateEnvironment.read(environ))
-    return StepRunner(_advance(core, _frontier(core)), core.metrics)
+    base = build_base(StateEnvironment.read(environ))
+    return StepRunner(base.engine().advance, base.metrics)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,20 +119,8 @@ class Watchdog:
 
 def build_watchdog(environ: Mapping[str, str] = os.environ) -> Watchdog:
     """Wire the watchdog."""
-    core = build_core(StateEnvironment.read(environ))
-    frontier = _frontier(core)
-    sweep = Sweep(
-        core.store,
-        core.workflows,
-        frontier,
-        _advance(core, frontier),
-        core.dispatching,
-        _drain(core),
-        core.clock,
-        core.metrics,
-        core.settings,
-    )
-    return Watchdog(sweep, core.metrics)
+    base = build_base(StateEnvironment.read(environ))
+    return Watchdog(base.engine().sweep, base.metrics)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,35 +138,23 @@ def build_worker(environ: Mapping[str, str] = os.environ) -> Worker:
     env = WorkerEnvironment.read(environ)
     for module in env.task_modules:
         importlib.import_module(module)
-    core = build_core(env)
-    body_time_s = int(env.max_timeout_s)
+    base = build_base(env)
+    clock = base.ports.clock
     one_call = Config(
-        connect_timeout=2, read_timeout=body_time_s + 5, retries={"total_max_attempts": 1}
+        connect_timeout=2,
+        read_timeout=int(env.max_timeout_s) + 5,
+        retries={"total_max_attempts": 1},
     )
-    bodies = Bodies(
-        REGISTRY,
-        InputReader(core.store, core.payloads),
-        ThreadRunner(core.clock),
-        AwsLambdaInvoker(boto3.client("lambda", config=one_call)),
-        core.clock,
-        core.settings,
-        PoolProfile(
-            int(env.max_timeout_s * 1000), env.allowed_lambdas, _body_log(env.body_log, core.clock)
+    work = base.engine().worker(
+        tasks=REGISTRY,
+        runner=ThreadRunner(clock),
+        invoker=AwsLambdaInvoker(boto3.client("lambda", config=one_call)),
+        pool=PoolProfile(
+            int(env.max_timeout_s * 1000), env.allowed_lambdas, _body_log(env.body_log, clock)
         ),
+        identity=WorkerIdentity(host=f"{env.pool}:{os.getpid()}", code_hash=env.code_hash[:12]),
     )
-    work = Work(
-        core.store,
-        core.workflows,
-        core.payloads,
-        bodies,
-        core.dispatching,
-        core.clock,
-        core.random,
-        core.metrics,
-        core.settings,
-        WorkerIdentity(host=f"{env.pool}:{os.getpid()}", code_hash=env.code_hash[:12]),
-    )
-    return Worker(work, core.metrics, boto3.client("sqs", config=_CALL), env.worker_queue_url)
+    return Worker(work, base.metrics, boto3.client("sqs", config=_CALL), env.worker_queue_url)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,9 +167,8 @@ class DeadLetterDesk:
 
 def build_dead_letters(environ: Mapping[str, str] = os.environ) -> DeadLetterDesk:
     """Wire the dead-letter function."""
-    core = build_core(StateEnvironment.read(environ))
-    dead_letters = DeadLetters(core.store, core.workflows, core.dispatching, core.clock)
-    return DeadLetterDesk(dead_letters, core.metrics)
+    base = build_base(StateEnvironment.read(environ))
+    return DeadLetterDesk(base.engine().dead_letters, base.metrics)
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,33 +205,33 @@ class ApiDesk(Generic[S]):
 def build_commands(environ: Mapping[str, str] = os.environ) -> ApiDesk[Commands]:
     """Wire the mutations."""
     env = CommandsEnvironment.read(environ)
-    core = build_core(env)
+    base = build_base(env)
     commands = Commands(
-        store=core.store,
-        workflows=core.workflows,
-        blobs=core.blobs,
-        clock=core.clock,
-        random=core.random,
-        metrics=core.metrics,
-        settings=core.settings,
+        store=base.ports.store,
+        workflows=base.ports.workflows,
+        blobs=base.ports.blobs,
+        clock=base.ports.clock,
+        random=base.ports.random,
+        metrics=base.metrics,
+        settings=base.ports.settings,
         pools={name: pool.limits() for name, pool in env.pools.items()},
         check_condition=check_condition,
     )
-    return ApiDesk(commands, _roles(env.iam_tenants), core.metrics)
+    return ApiDesk(commands, _roles(env.iam_tenants), base.metrics)
 
 
 def build_queries(environ: Mapping[str, str] = os.environ) -> ApiDesk[Queries]:
     """Wire the queries."""
     env = QueriesEnvironment.read(environ)
-    core = build_core(env)
+    base = build_base(env)
     queries = Queries(
-        store=core.store,
-        workflows=core.workflows,
-        blobs=core.blobs,
-        settings=core.settings,
+        store=base.ports.store,
+        workflows=base.ports.workflows,
+        blobs=base.ports.blobs,
+        settings=base.ports.settings,
         log_groups=env.worker_log_groups,
     )
-    return ApiDesk(queries, _roles(env.iam_tenants), core.metrics)
+    return ApiDesk(queries, _roles(env.iam_tenants), base.metrics)
 
 
 def _roles(configured: Mapping[str, IamTenant]) -> Roles:
@@ -273,34 +240,6 @@ def _roles(configured: Mapping[str, IamTenant]) -> Roles:
         arn: RoleGrant(Tenant(grant.tenant), frozenset(Group(name) for name in grant.groups))
         for arn, grant in configured.items()
     }
-
-
-def _frontier(core: Core) -> Frontier:
-    return Frontier(
-        core.store,
-        core.payloads,
-        core.clock,
-        core.metrics,
-        core.settings,
-        evaluate_condition,
-        _side_by_side,
-    )
-
-
-def _advance(core: Core, frontier: Frontier) -> Advance:
-    return Advance(
-        core.store,
-        core.workflows,
-        frontier,
-        core.dispatching,
-        _drain(core),
-        core.clock,
-        core.metrics,
-    )
-
-
-def _drain(core: Core) -> Drain:
-    return Drain(core.store, core.clock, core.metrics, core.settings)
 
 
 def _side_by_side(steps: Sequence[Callable[[], None]]) -> None:
@@ -314,7 +253,7 @@ def _side_by_side(steps: Sequence[Callable[[], None]]) -> None:
             future.result()
 
 
-def _body_log(path: str | None, clock: SystemClock) -> Callable[[Dispatch], None]:
+def _body_log(path: str | None, clock: Clock) -> Callable[[Dispatch], None]:
     """Return what is told of every body that is about to run: one JSON line each, if wanted."""
     if path is None:
         return lambda _: None

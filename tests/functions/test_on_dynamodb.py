@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from local.tables import create_bucket, create_tables, delete_tables
 from piton.adapters.blobs import S3Blobs
 from piton.contracts import StartExecutionInput
 from piton.domain.names import Tenant
@@ -13,7 +14,6 @@ from piton.storage.dynamodb import DynamoStore
 from tests.support.api import ApiUnderTest, error_of, recorded, with_claims
 from tests.support.emulator import Clients
 from tests.support.story import TOP, Story, asking
-from tests.support.tables import create_bucket, create_tables, delete_tables
 
 OLGA = Caller(Tenant("acme"), "olga", frozenset({Group.OPERATORS}))
 

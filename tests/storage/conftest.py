@@ -6,13 +6,13 @@ from typing import Final
 
 import pytest
 
+from local.tables import TableNames, create_bucket, create_tables, delete_tables
 from piton.adapters.blobs import S3Blobs
 from piton.ports import BlobStore, Store
 from piton.storage.dynamodb import DynamoStore
 from piton.storage.sqlite import SqliteStore
 from piton.storage.sqlite_blobs import SqliteBlobs
 from tests.support.emulator import Clients
-from tests.support.tables import TableNames, create_bucket, create_tables, delete_tables
 
 STORES: Final = ("dynamodb", "sqlite")
 

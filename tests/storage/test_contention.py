@@ -5,6 +5,7 @@ from typing import Final
 
 import pytest
 
+from local.tables import TableNames
 from piton.domain.names import Tenant
 from piton.domain.rows import NodeRow, Value
 from piton.ports import Applied, Write
@@ -16,7 +17,6 @@ from piton.storage.views import NodeView
 from tests.support.emulator import Clients
 from tests.support.race import CALLERS, Attempt, Race, start_line
 from tests.support.store import LOG, NOW, creation, make_ref, sample_args
-from tests.support.tables import TableNames
 
 KEYS: Final = 40
 REF: Final = make_ref()

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from botocore.config import Config
 
+from local.tables import TableNames
 from piton.domain.errors import Bug, Retry
 from piton.domain.rows import Value
 from piton.ports import Applied, Refused
@@ -17,7 +18,6 @@ from piton.storage.views import KEY_ATTRIBUTES, NodeView
 from tests.support.emulator import CLIENT_CONFIG, Clients
 from tests.support.lossy import LossyWay
 from tests.support.store import LOG, NOW, creation, make_ref, sample_args
-from tests.support.tables import TableNames
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

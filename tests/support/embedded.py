@@ -22,19 +22,13 @@ from piton.domain.messages import Dispatch, Message
 from piton.domain.names import Tenant
 from piton.domain.settings import Settings
 from piton.ports import TaskRegistry, Workflow
-from piton.services.advance import Advance
-from piton.services.bodies import Bodies, PoolProfile
+from piton.services.assembly import Engine, Ports
+from piton.services.bodies import PoolProfile
 from piton.services.caller import Caller, Group
 from piton.services.commands import Commands
-from piton.services.dispatching import Dispatching
-from piton.services.drain import Drain
-from piton.services.frontier import Frontier
-from piton.services.inputs import InputReader
-from piton.services.payloads import Payloads
 from piton.services.queries import Queries
 from piton.services.relay import Change, messages_of
-from piton.services.sweep import Sweep
-from piton.services.work import Work, WorkerIdentity
+from piton.services.work import WorkerIdentity
 from piton.storage.sqlite import SqliteStore
 from piton.storage.sqlite_blobs import SqliteBlobs
 
@@ -65,79 +59,45 @@ class Embedded:
         self.rows = SqliteStore()
         self.metrics = EmfMetrics("dev")
         self.clock = clock = ShiftedClock()
-        random, settings = SystemRandom(), Settings()
         blobs = SqliteBlobs(self.rows.database)
-        workflows = Workflows(self.rows, blobs)
-        payloads = Payloads(self.rows, blobs, settings)
-        self._seen = 0
-        self.commands = Commands(
+        ports = Ports(
             store=self.rows,
-            workflows=workflows,
+            workflows=Workflows(self.rows, blobs),
             blobs=blobs,
             clock=clock,
-            random=random,
+            random=SystemRandom(),
             metrics=self.metrics,
-            settings=settings,
+            settings=Settings(),
+            condition=evaluate_condition,
+        )
+        self._seen = 0
+        self.commands = Commands(
+            store=ports.store,
+            workflows=ports.workflows,
+            blobs=blobs,
+            clock=clock,
+            random=ports.random,
+            metrics=self.metrics,
+            settings=ports.settings,
             pools=pools,
             check_condition=check_condition,
         )
         self.queries = Queries(
-            store=self.rows,
-            workflows=workflows,
+            store=ports.store,
+            workflows=ports.workflows,
             blobs=blobs,
-            settings=settings,
+            settings=ports.settings,
             log_groups={},
         )
-        frontier = Frontier(
-            self.rows,
-            payloads,
-            clock,
-            self.metrics,
-            settings,
-            evaluate_condition,
-        )
-        dispatching = Dispatching(self.rows, clock, random, self.metrics)
-        drain = Drain(self.rows, clock, self.metrics, settings)
-        self._advance = Advance(
-            self.rows,
-            workflows,
-            frontier,
-            dispatching,
-            drain,
-            clock,
-            self.metrics,
-        )
-        self.sweep = Sweep(
-            self.rows,
-            workflows,
-            frontier,
-            self._advance,
-            dispatching,
-            drain,
-            clock,
-            self.metrics,
-            settings,
-        )
+        self._engine = Engine(ports)
+        self.sweep = self._engine.sweep
         longest_s = max(pool.max_timeout_s for pool in pools.values())
-        self._work = Work(
-            self.rows,
-            workflows,
-            payloads,
-            Bodies(
-                tasks,
-                InputReader(self.rows, payloads),
-                ThreadRunner(clock),
-                NoLambdas(),
-                clock,
-                settings,
-                PoolProfile(int(longest_s * 1000), frozenset(), lambda _: None),
-            ),
-            dispatching,
-            clock,
-            random,
-            self.metrics,
-            settings,
-            WorkerIdentity("embedded", "working-copy"),
+        self._work = self._engine.worker(
+            tasks=tasks,
+            runner=ThreadRunner(clock),
+            invoker=NoLambdas(),
+            pool=PoolProfile(int(longest_s * 1000), frozenset(), lambda _: None),
+            identity=WorkerIdentity("embedded", "working-copy"),
         )
 
     def __enter__(self) -> Self:
@@ -171,4 +131,4 @@ class Embedded:
             self._work.run(message, PLENTY_MS)
             return
         envelope = {"source": SOURCE, "detail-type": message.type, "detail": dict(message.detail)}
-        route(self._advance, parse_event(json.dumps(envelope)))
+        route(self._engine.advance, parse_event(json.dumps(envelope)))

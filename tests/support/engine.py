@@ -23,18 +23,13 @@ from piton.domain.rows import ExecutionRef, ExecutionRow, NodeRow
 from piton.domain.settings import Settings
 from piton.domain.status import EventType
 from piton.ports import BodyOutcome, Counter, LeaseLost, Raised, Returned, Timer
-from piton.services.advance import Advance
-from piton.services.bodies import Bodies, PoolProfile
+from piton.services.assembly import Engine as Services
+from piton.services.assembly import Ports
+from piton.services.bodies import PoolProfile
 from piton.services.caller import Caller, Group
 from piton.services.commands import Commands
-from piton.services.dispatching import Dispatching
-from piton.services.drain import Drain
-from piton.services.frontier import Frontier
-from piton.services.inputs import InputReader
-from piton.services.payloads import Payloads
 from piton.services.relay import Change, messages_of
-from piton.services.sweep import Sweep
-from piton.services.work import Work, WorkerIdentity
+from piton.services.work import WorkerIdentity
 from piton.storage.sqlite import FeedRecord, SqliteStore
 from piton.storage.sqlite_blobs import SqliteBlobs
 from piton.storage.views import ExecutionView, NodeView
@@ -178,19 +173,25 @@ class Engine:
         store = SteppedStore(self.rows, self.stage)
         blobs, names = SqliteBlobs(self.rows.database), CountedNames()
         self.workflows = Workflows(self.rows, blobs)
-        payloads = self._payloads = Payloads(store, blobs, self.settings)
         clock, figures, settings = self.clock, self.figures, self.settings
-        dispatching = Dispatching(store, clock, names, figures)
-        frontier = Frontier(store, payloads, clock, figures, settings, evaluate_condition)
-        drain = Drain(store, clock, figures, settings)
-        bodies = Bodies(
-            self,
-            InputReader(store, payloads),
-            SteppedRunner(self.stage, clock),
-            NoLambda(),
-            clock,
-            settings,
-            PoolProfile(900_000, frozenset(), lambda _: None),
+        ports = Ports(
+            store=store,
+            workflows=self.workflows,
+            blobs=blobs,
+            clock=clock,
+            random=names,
+            metrics=figures,
+            settings=settings,
+            condition=evaluate_condition,
+        )
+        engine = Services(ports)
+        self._payloads, self.advance, self.sweep = engine.payloads, engine.advance, engine.sweep
+        self.work = engine.worker(
+            tasks=self,
+            runner=SteppedRunner(self.stage, clock),
+            invoker=NoLambda(),
+            pool=PoolProfile(900_000, frozenset(), lambda _: None),
+            identity=WorkerIdentity("host", "code"),
         )
         self.commands = Commands(
             store=store,
@@ -202,30 +203,6 @@ class Engine:
             settings=settings,
             pools=POOLS,
             check_condition=check_condition,
-        )
-        self.advance = Advance(store, self.workflows, frontier, dispatching, drain, clock, figures)
-        self.sweep = Sweep(
-            store,
-            self.workflows,
-            frontier,
-            self.advance,
-            dispatching,
-            drain,
-            clock,
-            figures,
-            settings,
-        )
-        self.work = Work(
-            store,
-            self.workflows,
-            payloads,
-            bodies,
-            dispatching,
-            clock,
-            names,
-            figures,
-            settings,
-            WorkerIdentity("host", "code"),
         )
         self.graph = self.plan.graph()
         self.workflows.register(OPERATOR.tenant, "{}", self.graph, EPOCH, "me")

@@ -1,5 +1,7 @@
 """Tables and bucket as the stacks make them, created directly: a store alone needs no CDK."""
 
+from __future__ import annotations
+
 import uuid
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
