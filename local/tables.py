@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 TableNames = Mapping[Table, str]
 
 
-def create_tables(client: "DynamoDBClient") -> TableNames:
+def create_tables(client: DynamoDBClient) -> TableNames:
     """Create every table under a fresh name; `executions` gets its change stream."""
     suffix = uuid.uuid4().hex[:12]
     names = {table: f"{table.value}-{suffix}" for table in Table}
@@ -30,20 +30,20 @@ def create_tables(client: "DynamoDBClient") -> TableNames:
     return names
 
 
-def delete_tables(client: "DynamoDBClient", names: TableNames) -> None:
+def delete_tables(client: DynamoDBClient, names: TableNames) -> None:
     """Delete what `create_tables` made."""
     for name in names.values():
         client.delete_table(TableName=name)
 
 
-def create_bucket(client: "S3Client") -> str:
+def create_bucket(client: S3Client) -> str:
     """Create a bucket under a fresh name."""
     name = f"payloads-{uuid.uuid4().hex[:12]}"
     client.create_bucket(Bucket=name)
     return name
 
 
-def _description(table: Table, name: str) -> "CreateTableInputTypeDef":
+def _description(table: Table, name: str) -> CreateTableInputTypeDef:
     indexes = [index for index in INDEXES if index.table is table]
     types = {"pk": "S", "sk": "S"}
     for index in indexes:
@@ -67,11 +67,11 @@ def _description(table: Table, name: str) -> "CreateTableInputTypeDef":
     return description
 
 
-def _attribute(name: str, kind: str) -> "AttributeDefinitionTypeDef":
+def _attribute(name: str, kind: str) -> AttributeDefinitionTypeDef:
     return {"AttributeName": name, "AttributeType": "N" if kind == "N" else "S"}
 
 
-def _index(index: Index) -> "GlobalSecondaryIndexTypeDef":
+def _index(index: Index) -> GlobalSecondaryIndexTypeDef:
     return {
         "IndexName": index.name,
         "KeySchema": [
