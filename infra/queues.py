@@ -50,6 +50,7 @@ class WorkQueue(Construct):
     ) -> None:
         super().__init__(scope, id_)
         self._name = name
+        self._most_consumers = stage.most_consumers
         self.dead_letters = dead_letters or last_resort(
             self,
             "DeadLetters",
@@ -78,7 +79,7 @@ class WorkQueue(Construct):
             target=consumer.function,
             event_source_arn=self.queue.queue_arn,
             batch_size=batch_size,
-            max_concurrency=max_concurrency,
+            max_concurrency=min(max_concurrency, self._most_consumers),
             report_batch_item_failures=True,
         )
 

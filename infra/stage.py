@@ -45,7 +45,8 @@ class Stage:
     whose Lambda quota is too small to reserve from, overlapping sweeps are safe. `settings` holds
     the overrides of the engine's own, as JSON. `iam_tenants` maps the ARN of a role to the tenant
     and the groups of its callers, as JSON. `alarm_topic` is the ARN of the SNS topic that alarms
-    notify. `body_log` is a file in which workers note every task that they start.
+    notify. `body_log` is a file in which workers note every task that they start. `most_consumers`
+    holds the consumer of every queue to so many runs at a time.
     """
 
     name: StageName
@@ -57,6 +58,7 @@ class Stage:
     empty_bucket: bool
     api_logs: bool
     monitoring: bool
+    most_consumers: int
     customer_key: bool = False
     reserve_concurrency: bool = True
     settings: str = "{}"
@@ -93,6 +95,8 @@ class Stage:
             empty_bucket=name is StageName.DEV,
             api_logs=not local,
             monitoring=prod,
+            # A run of the embedded AWS is a process with a copy of the bundle, all on one machine.
+            most_consumers=10 if local else 1000,
             customer_key=_read(node, ContextKey.CUSTOMER_KEY, _boolean, default=False),
             reserve_concurrency=_read(node, ContextKey.RESERVE_CONCURRENCY, _boolean, default=True),
             settings=_read(node, ContextKey.SETTINGS, _settings, "{}"),

@@ -18,6 +18,7 @@ from piton.domain.status import EventType
 if TYPE_CHECKING:
     from mypy_boto3_sqs.type_defs import MessageTypeDef
 
+_ADVANCER: Final = "step-runner"
 _DEATH_DEADLINE_S: Final = 10.0
 _PAUSE_DEADLINE_S: Final = 10.0
 _PATIENCE_MS: Final = 5000
@@ -75,7 +76,7 @@ def drop_completion(
     The consumer of the advance queue is paused meanwhile. All other messages are given back.
     Raises `DeadlinePassed`.
     """
-    with _paused(stack):
+    with paused(stack, _ADVANCER):
         held: list[tuple[Fact, MessageTypeDef]] = []
         begun = CLOCK.monotonic_ms()
 
@@ -111,10 +112,10 @@ def drop_completion(
 
 
 @contextmanager
-def _paused(stack: Stack) -> Iterator[None]:
-    """Keep the step runner from taking messages."""
+def paused(stack: Stack, function: str) -> Iterator[None]:
+    """Keep a function from taking messages of its queue; what it has taken it still handles."""
     functions = stack.aws.functions
-    mappings = functions.list_event_source_mappings(FunctionName=stack.function("step-runner"))[
+    mappings = functions.list_event_source_mappings(FunctionName=stack.function(function))[
         "EventSourceMappings"
     ]
     uuid = mappings[0]["UUID"]
@@ -124,11 +125,11 @@ def _paused(stack: Stack) -> Iterator[None]:
 
     functions.update_event_source_mapping(UUID=uuid, Enabled=False)
     try:
-        until(lambda: is_in("Disabled"), _PAUSE_DEADLINE_S, "the pause of the advance queue")
+        until(lambda: is_in("Disabled"), _PAUSE_DEADLINE_S, f"the pause of {function}")
         yield
     finally:
         functions.update_event_source_mapping(UUID=uuid, Enabled=True)
-        until(lambda: is_in("Enabled"), _PAUSE_DEADLINE_S, "the end of the pause")
+        until(lambda: is_in("Enabled"), _PAUSE_DEADLINE_S, f"the end of the pause of {function}")
 
 
 def _receive(stack: Stack) -> list[tuple[Fact, MessageTypeDef]]:

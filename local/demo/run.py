@@ -223,16 +223,13 @@ class Run:
         """Wait until the bus has told of every end, then until nothing more arrives."""
         try:
             until(self._all_ended, _END_DEADLINE_S, "the end of every execution", every_s=0.5)
-            until(self._is_quiet, _DELIVERY_DEADLINE_S, "the last event", every_s=0.5)
+            until(self.tap.is_drained, _DELIVERY_DEADLINE_S, "the last event", every_s=0.5)
         except DeadlinePassed as error:
             self._fails(str(error))
 
     def _all_ended(self) -> bool:
         ended = {fact.execution_id for fact in self.tap.facts() if fact.type in ENDS_OF_EXECUTIONS}
         return ended >= {row.id for row in self.rows}
-
-    def _is_quiet(self) -> bool:
-        return self.tap.is_drained() and self._advance_queue_is_empty()
 
     def _advance_queue_is_empty(self) -> bool:
         return is_empty(self.stack.aws.sqs, self.stack.outputs.advance_queue_url)
