@@ -13,7 +13,7 @@ from constructs import Construct
 
 from infra.findings import acknowledge
 from infra.stage import Stage
-from piton.domain.settings import DAY, Settings
+from piton.domain.settings import DAY, MAX_LIFE_MS, Settings
 from piton.storage.keys import PAYLOAD_PREFIX
 
 
@@ -61,7 +61,8 @@ def payload_days(settings: Settings) -> int:
 
     Counted from the payload's own birth, which is never before its execution's.
     """
-    return math.ceil((settings.default_life_ms + settings.retention_ms) / DAY) + 1
+    longest_ms = max(MAX_LIFE_MS, settings.default_life_ms)
+    return math.ceil((longest_ms + settings.retention_ms) / DAY) + 1
 
 
 def _keep_emptier_logs_in_stack(scope: Construct, stage: Stage) -> None:

@@ -44,7 +44,7 @@ class UsageError(ValueError):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Carry out a command line and return the exit code."""
-    asked = _parser().parse_args(arguments)
+    asked = parser().parse_args(arguments)
     run: Callable[[Asked], None] = asked.run
     try:
         run(asked)
@@ -230,7 +230,7 @@ def _input(argument: str | None) -> dict[str, Any]:
     return content
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="piton",
         description="Durable workflows on serverless AWS: a finished node never runs again.",

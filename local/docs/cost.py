@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
-from handlers.watchdog import SHOWN
 from infra.functions import SIZES
 from infra.pools import POOLS
 from local.docs.figures import ALARMS
 from local.docs.markdown import table
 from piton.access import Function
-from piton.ports import Timer
 from piton.storage.keys import DUE_SHARDS
 
 # Public prices in us-east-1, in dollars.
@@ -21,7 +19,6 @@ _LAMBDA_REQUEST: Final = Decimal("0.20") / 1_000_000
 _LAMBDA_GB_SECOND: Final = Decimal("0.0000166667")
 _READ_UNIT: Final = Decimal("0.125") / 1_000_000
 _SQS_REQUEST: Final = Decimal("0.40") / 1_000_000
-_METRIC_MONTH: Final = Decimal("0.30")
 _ALARM_MONTH: Final = Decimal("0.10")
 _DASHBOARD_MONTH: Final = Decimal(3)
 _LOG_GB: Final = Decimal("0.50")
@@ -54,7 +51,6 @@ def idle_items() -> list[Item]:
     units = Decimal(len(DUE_SHARDS)) / 2 * _SWEEPS
     queues = 1 + 2 * len(POOLS)
     polls = queues * _POLLERS * _MONTH_S // _POLL_S
-    metrics = len(SHOWN) + len((Timer.SWEEP_TIME,))
     return [
         Item(
             "Watchdog",
@@ -75,11 +71,6 @@ def idle_items() -> list[Item]:
             "SQS",
             f"Lambda polls {queues} queues, {_POLLERS} requests every {_POLL_S} s each: {polls:,}",
             polls * _SQS_REQUEST,
-        ),
-        Item(
-            "CloudWatch metrics",
-            f"{metrics} metrics that every sweep writes",
-            metrics * _METRIC_MONTH,
         ),
     ]
 
@@ -110,12 +101,12 @@ def idle_summary() -> str:
     """Render the bill in two sentences."""
     items = {item.what: item.dollars for item in idle_items()}
     total = sum(items.values(), Decimal())
-    metrics, polling = items["CloudWatch metrics"], items["SQS"]
-    rest = total - metrics - polling
+    polling = items["SQS"]
+    rest = total - polling
     return (
         f"About {total:.2f} dollars a month in us-east-1, without the account's free tiers: "
-        f"{metrics:.2f} for the metrics that the watchdog writes every minute, {polling:.2f} for "
-        f"Lambda's polling of the queues, and {rest:.2f} for {_SWEEPS:,} sweeps that find nothing. "
+        f"{polling:.2f} for Lambda's polling of the queues, and {rest:.2f} for {_SWEEPS:,} sweeps "
+        "that find nothing. A stage in use also pays 0.30 for each metric it writes, by the hour. "
         "Tables, bus, API, users and functions cost nothing while they are unused, and there is no "
         "key to pay for unless you ask for one. `prod` adds alarms, a dashboard and a web ACL."
     )

@@ -120,10 +120,10 @@ ALARMS: Final[Mapping[str, Advice]] = {
 
 
 def counters_table() -> str:
-    """Render the counters; those that every sweep writes come first."""
+    """Render the counters; those that every sweep with work writes come first."""
     ordered = [*SHOWN, *(counter for counter in Counter if counter not in SHOWN)]
     return table(
-        ("Metric", "Every sweep", "Counts"),
+        ("Metric", "Every sweep with work", "Counts"),
         (
             (code(counter.value), "yes" if counter in SHOWN else "", COUNTERS[counter])
             for counter in ordered

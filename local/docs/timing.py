@@ -13,11 +13,10 @@ from infra.queues import MAX_RECEIVES, VISIBILITY_FACTOR
 from local.docs.markdown import code, seconds, size, table
 from piton.access import Function
 from piton.adapters.workflows import MAX_ROW_BYTES
-from piton.contracts import MAX_LIFE_MS
 from piton.domain.compile import ID_PATTERN, MAX_EDGES, MAX_IN_DEGREE, MAX_NODES
 from piton.domain.graph import DEFAULT_POOL
 from piton.domain.retry import MAX_ATTEMPTS_LIMIT, MAX_CAP_S, RetryPolicy
-from piton.domain.settings import MINUTE, SECOND, Settings
+from piton.domain.settings import MAX_LIFE_MS, MINUTE, SECOND, Settings
 from piton.services.queries import MAX_OUTPUT_BYTES
 from piton.services.yaml_reader import MAX_BYTES
 
@@ -186,7 +185,7 @@ def retention_table() -> str:
             (
                 "Payloads in S3",
                 f"{payload_days(settings)} d after they were written",
-                f"{code('default_life_ms')} + {code('retention_ms')} + 1 d",
+                f"the longest life of an execution + {code('retention_ms')} + 1 d",
             ),
             ("Registered workflows", "for ever", ""),
             ("Logs", "a week on `dev`, three months on `prod`", ""),

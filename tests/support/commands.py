@@ -92,7 +92,7 @@ def _check_make(arguments: list[str]) -> None:
 
 def _check_piton(arguments: list[str]) -> argparse.Namespace:
     try:
-        asked = cli._parser().parse_args(arguments)
+        asked = cli.parser().parse_args(arguments)
     except SystemExit as refusal:
         raise WrongCommand(f"piton refuses {shlex.join(arguments)}") from refusal
     if "file" in asked:

@@ -6,7 +6,7 @@ the input, so they may be logged and answered.
 """
 
 from piton.contracts.api import IdempotencyInput, ScopeInput, StartExecutionInput
-from piton.contracts.base import MAX_LIFE_MS, place_of, problems_of
+from piton.contracts.base import place_of, problems_of
 from piton.contracts.messages import (
     DispatchMessage,
     ExecutionDetail,
@@ -26,7 +26,6 @@ from piton.contracts.workflow import (
 )
 
 __all__ = [
-    "MAX_LIFE_MS",
     "DispatchMessage",
     "ExecutionDetail",
     "ExecutionEvent",

@@ -8,9 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 from piton.domain.compile import ID_PATTERN
 from piton.domain.errors import Problem
-from piton.domain.settings import DAY
+from piton.domain.settings import MAX_LIFE_MS
 
-MAX_LIFE_MS: Final = 366 * DAY
 MAX_WORKFLOW_VERSION: Final = 999_999
 NEED_FORMS: Final = frozenset({"id", "edge"})
 """Tags of the two forms of a need, which pydantic puts into the places of faults."""

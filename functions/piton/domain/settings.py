@@ -9,6 +9,9 @@ SECOND: Final = 1000
 MINUTE: Final = 60 * SECOND
 DAY: Final = 24 * 60 * MINUTE
 
+MAX_LIFE_MS: Final = 366 * DAY
+"""The longest that an execution may be given."""
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:

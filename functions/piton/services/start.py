@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NoReturn
 
-from piton.contracts import MAX_LIFE_MS, StartExecutionInput
+from piton.contracts import StartExecutionInput
 from piton.domain import canonical
 from piton.domain.canonical import NotJson
 from piton.domain.errors import ErrorCode, Rejected, Retry
 from piton.domain.rows import ExecutionRef, ExecutionRow, LogEntry, Value
 from piton.domain.scope import Scope
-from piton.domain.settings import Settings
+from piton.domain.settings import MAX_LIFE_MS, Settings
 from piton.domain.status import ExecutionStatus
 from piton.ports import Applied, Clock, Random, Store, Workflow, WorkflowStore, Write
 from piton.services.caller import Caller

@@ -88,8 +88,9 @@ class Sweep:
             self._metrics.time(Timer.SWEEP_LAG, max(0, started - due.due_at))
             swept += 1
             failed += not self._sweep_isolated(due, started)
-        self._metrics.count(Counter.SWEPT, swept)
-        self._metrics.time(Timer.SWEEP_TIME, self._clock.now_ms() - started)
+        if swept:
+            self._metrics.count(Counter.SWEPT, swept)
+            self._metrics.time(Timer.SWEEP_TIME, self._clock.now_ms() - started)
         return SweepReport(swept, failed)
 
     def _sweep_isolated(self, due: DueExecution, started: int) -> bool:
@@ -278,6 +279,7 @@ def park(store: Store, metrics: Metrics, ref: ExecutionRef, reason: Reason) -> N
     """Mark a running execution for an operator; it is swept on, at the slowest cadence."""
     outcome = store.apply(op.PARK, keys.meta(ref), {"reason": reason.value})
     if isinstance(outcome, Applied):
+        _log.error("execution parked", extra={"reason": reason.value, **_names(ref)})
         metrics.count(Counter.PARKED)
 
 

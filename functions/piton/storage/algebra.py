@@ -7,7 +7,7 @@ in an embedded store and the IAM statement are derived from that one declaration
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from piton.domain.errors import Bug
@@ -182,9 +182,16 @@ class Operation:
     returns: Returns = Returns.NONE
     transactional: bool = False
 
+    _known: frozenset[str] = field(init=False, repr=False, compare=False)
+    _required: frozenset[str] = field(init=False, repr=False, compare=False)
+
     def __post_init__(self) -> None:
         if not self.guard:
             raise Bug(f"operation {self.name} has no guard")
+        args = self._args()
+        object.__setattr__(self, "_known", frozenset(arg.name for arg in args))
+        required = frozenset(arg.name for arg in args if not arg.optional)
+        object.__setattr__(self, "_required", required)
 
     @property
     def table(self) -> Table:
@@ -199,19 +206,20 @@ class Operation:
     @property
     def arguments(self) -> frozenset[str]:
         """Names of the arguments that a call must give."""
-        return frozenset(arg.name for arg in self._args() if not arg.optional)
+        return self._required
 
     def check(self, args: Args) -> None:
         """Raise `Bug` unless `args` has exactly the declared arguments."""
         given = {name for name, value in args.items() if value is not None}
-        known = {arg.name for arg in self._args()}
-        if missing := self.arguments - given:
+        if missing := self._required - given:
             raise Bug(f"operation {self.name} lacks {', '.join(sorted(missing))}")
-        if spare := given - known:
+        if spare := given - self._known:
             raise Bug(f"operation {self.name} does not take {', '.join(sorted(spare))}")
 
     def bound_changes(self, args: Args) -> tuple[Change, ...]:
         """Changes that apply to a call: those of left-out optional arguments are dropped."""
+        if self._required == self._known:
+            return self.changes
         return tuple(
             change
             for change in self.changes

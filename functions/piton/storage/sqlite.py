@@ -111,9 +111,6 @@ class SqliteStore:
                 raise Bug(f"operation {write.operation.name} is no part of a transaction")
         if len({write.key for write in writes}) < len(writes):
             raise Bug("a transaction names an item twice")
-        for write in writes:
-            if not write.operation.transactional:
-                raise Bug(f"operation {write.operation.name} is never part of a transaction")
         try:
             with self.database.transaction() as connection:
                 for write in writes:
