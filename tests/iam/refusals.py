@@ -139,6 +139,29 @@ def a_function_off_the_list(world: World) -> bool:
     return code == ErrorCode.INVALID_DEFINITION
 
 
+def what_is_too_large(world: World) -> bool:
+    """An input and a definition beyond their limits, and a note of more than a line."""
+    register(world, "refused", [node("a")])
+    text = "x" * 2**20
+    asked = {"workflow": "refused", "input": {"text": text}}
+    note = {"executionId": "0" * 26, "reason": text}
+    return (
+        code_of(world, "Mutation", "startExecution", arguments={"input": asked})
+        == ErrorCode.INPUT_TOO_LARGE
+        and code_of(world, "Mutation", "registerWorkflow", arguments={"definition": text + "x"})
+        == ErrorCode.INVALID_DEFINITION
+        and code_of(world, "Mutation", "cancelExecution", arguments=note) == ErrorCode.INVALID_INPUT
+    )
+
+
+def more_than_a_page(world: World) -> bool:
+    """Pages beyond the largest."""
+    return all(
+        code_of(world, "Query", field, arguments={"limit": 100_000}) == ErrorCode.INVALID_INPUT
+        for field in ("listExecutions", "listWorkflows")
+    )
+
+
 def a_document_with_another_input(world: World) -> bool:
     """The key of a document that was taken in with another input."""
     register(world, "refused", [node("a")])
@@ -227,6 +250,8 @@ REFUSALS: Final[tuple[Refusal, ...]] = (
     another_tenant,
     a_page_of_another_tenant,
     a_function_off_the_list,
+    what_is_too_large,
+    more_than_a_page,
     a_document_with_another_input,
     a_wrong_fence,
     a_dispatch_of_another_node,

@@ -55,7 +55,12 @@ def authorizations(
         "aws:requestedregion": (account.region,),
         "aws:securetransport": ("true",),
     }
-    asked = list(reading(operation, params, account))
+    try:
+        asked = list(reading(operation, params, account))
+    except KeyError as missing:
+        raise Undecidable(
+            f"{service}'s {operation} is not evaluated without {missing}"
+        ) from missing
     asked += [through for request in asked for through in _key_use(request, account)]
     found = [
         Request(request.action, request.resource, {**common, **request.context}, principal)
@@ -84,7 +89,8 @@ def _key_use(request: Request, account: Account) -> Iterator[Request]:
 
 
 def _sqs(operation: str, params: Params, account: Account) -> Iterator[Request]:
-    yield _plain("sqs", _QUEUE_ACTIONS, operation, account.queue(params["QueueUrl"]))
+    queue = account.queue(params["QueueUrl"])
+    yield _plain("sqs", _QUEUE_ACTIONS, operation, queue)
 
 
 def _s3(operation: str, params: Params, account: Account) -> Iterator[Request]:

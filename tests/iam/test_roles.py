@@ -1,5 +1,6 @@
 """Every function can do what it does and nothing else, and each condition is needed for that."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,18 @@ from tests.infra.synthesis import Variant, synthesize
 
 def test_no_call_is_denied(exercised: Exercise) -> None:
     assert [entry for entry in exercised.judged if not entry.allowed] == []
+
+
+def test_a_spare_grant_would_be_noticed(deployed: Deployment, exercised: Exercise) -> None:
+    """As if nobody had ever read that attribute, or polled that queue."""
+    for action, attribute in (("dynamodb:GetItem", "exec_log"), ("sqs:ReceiveMessage", "-")):
+        kept = [
+            replace(entry, attributes=tuple(set(entry.attributes) - {attribute}))
+            for entry in exercised.judged
+            if entry.action != action or attribute != "-"
+        ]
+        found = unused(deployed, kept)
+        assert any((grant.action, grant.attribute) == (action, attribute) for grant in found)
 
 
 def test_every_function_was_exercised(exercised: Exercise) -> None:
