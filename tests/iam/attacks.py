@@ -1,97 +1,30 @@
 """What a stolen role would try, as the boto3 calls that it would make.
 
-Three classes. `DENIED` has to be refused by IAM; `RESIDUAL` is known to go through and stands in
+Three classes. What is here has to be denied by IAM; `residual` is known to go through and stands in
 docs/security.md with what it can do. What code and guards refuse needs the handlers and stands in
 `refusals`.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from enum import Enum
-from typing import Any, Final
+from typing import Any
 
 from piton.access import Function
-from piton.storage.algebra import Table
-from tests.iam.enforce import Judge
-from tests.iam.patterns import Undecidable
-from tests.iam.policy import Principal, Request
+from tests.iam.attack import (
+    CLAIM,
+    EXECUTION,
+    NODE,
+    TEXT,
+    WORKFLOW,
+    Attack,
+    Targets,
+    event,
+    get,
+    list_of_tenant,
+    query,
+    update,
+)
+from tests.iam.residual import residual
 from tests.iam.template import Deployment
-
-EXECUTION: Final = {"pk": {"S": "EX#acme#01K0"}, "sk": {"S": "META"}}
-NODE: Final = {"pk": {"S": "EX#acme#01K0"}, "sk": {"S": "NODE#00000"}}
-CLAIM: Final = {"pk": {"S": "IDEM#acme#invoice"}, "sk": {"S": "v000001"}}
-WORKFLOW: Final = {"pk": {"S": "WF#acme#w"}, "sk": {"S": "v000001"}}
-TEXT: Final = {":x": {"S": "x"}}
-
-
-class Outcome(Enum):
-    """What has to come of an attack."""
-
-    DENIED = "denied by IAM"
-    RESIDUAL = "possible"
-
-
-@dataclass(frozen=True, slots=True)
-class Attack:
-    """One call under the role of `function`. `expect` is what has to come of it."""
-
-    name: str
-    function: Function
-    service: str
-    operation: str
-    params: Mapping[str, Any]
-    expect: Outcome = Outcome.DENIED
-
-    @property
-    def id(self) -> str:
-        """Its name among all attacks."""
-        return f"{self.function.value}: {self.name}"
-
-
-@dataclass(frozen=True, slots=True)
-class Targets:
-    """Names of what is attacked."""
-
-    executions: str
-    workflows: str
-    effects: str
-    bucket: str
-    bus: str
-    queues: Mapping[str, str] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, deployment: Deployment) -> "Targets":
-        """Find the names in a deployment."""
-        tables = {
-            table: deployment.name(each)
-            for table in Table
-            for each in deployment.of_type("AWS::DynamoDB::Table")
-            if each.id.startswith(f"Tables{table.value.capitalize()}")
-        }
-        (bucket,) = deployment.of_type("AWS::S3::Bucket")
-        (bus,) = deployment.of_type("AWS::Events::EventBus")
-        return cls(
-            executions=tables[Table.EXECUTIONS],
-            workflows=tables[Table.WORKFLOWS],
-            effects=tables[Table.EFFECTS],
-            bucket=deployment.name(bucket),
-            bus=deployment.name(bus),
-            queues={
-                str(queue["QueueName"]).split("-", 2)[2]: str(
-                    deployment.resolve(queue.stack, {"Ref": queue.id})
-                )
-                for queue in deployment.of_type("AWS::SQS::Queue")
-            },
-        )
-
-
-def succeeds(attack: Attack, judge: Judge, deployment: Deployment) -> bool:
-    """Whether IAM lets an attack through. What cannot be judged counts as refused."""
-    role = deployment.role_of(attack.function)
-    try:
-        return judge.allows(role, attack.service, attack.operation, attack.params)
-    except Undecidable:
-        return False
 
 
 def attacks(deployment: Deployment) -> list[Attack]:
@@ -103,16 +36,8 @@ def attacks(deployment: Deployment) -> list[Attack]:
         *_of_the_api(to),
         *_of_the_engine(to),
         *_of_the_relay(to),
-        *_residual(to),
+        *residual(to),
     ]
-
-
-def update(table: str, key: Any, expression: str, **more: Any) -> dict[str, Any]:
-    """Return the parameters of an UpdateItem."""
-    params: dict[str, Any] = {"TableName": table, "Key": key, "UpdateExpression": expression}
-    if ":x" in expression or ":x" in more.get("ConditionExpression", ""):
-        params["ExpressionAttributeValues"] = TEXT
-    return {**params, **more}
 
 
 def _of_everyone(to: Targets) -> Iterator[Attack]:
@@ -231,19 +156,19 @@ def _of_the_worker(to: Targets) -> Iterator[Attack]:
     yield Attack("write in a transaction", worker, "dynamodb", "TransactWriteItems", transaction)
     reads: Mapping[str, dict[str, Any]] = {
         "read a whole row": {"TableName": table, "Key": EXECUTION},
-        "read who started it": _get(table, EXECUTION, "exec_actor"),
-        "read the history": _get(table, EXECUTION, "exec_log"),
-        "read a document's claim": _get(table, CLAIM, "idem_execution_id"),
-        "read a claim as if it were a node": _get(table, CLAIM, "node_status"),
+        "read who started it": get(table, EXECUTION, "exec_actor"),
+        "read the history": get(table, EXECUTION, "exec_log"),
+        "read a document's claim": get(table, CLAIM, "idem_execution_id"),
+        "read a claim as if it were a node": get(table, CLAIM, "node_status"),
     }
     for name, params in reads.items():
         yield Attack(name, worker, "dynamodb", "GetItem", params)
-    yield Attack("query an execution", worker, "dynamodb", "Query", _query(to, Select="COUNT"))
-    yield Attack("query without a projection", worker, "dynamodb", "Query", _query(to))
+    yield Attack("query an execution", worker, "dynamodb", "Query", query(to, Select="COUNT"))
+    yield Attack("query without a projection", worker, "dynamodb", "Query", query(to))
     for queue in ("worker-default", "worker-default-dlq", "quarantine"):
         body = {"QueueUrl": to.queues[queue], "MessageBody": "x"}
         yield Attack(f"send to {queue}", worker, "sqs", "SendMessage", body)
-    yield Attack("publish an event", worker, "events", "PutEvents", _event(to))
+    yield Attack("publish an event", worker, "events", "PutEvents", event(to))
     for place in ("workflows/acme/x", "elsewhere"):
         payload = {"Bucket": to.bucket, "Key": place, "Body": b"x"}
         yield Attack(f"put to {place}", worker, "s3", "PutObject", payload)
@@ -281,10 +206,10 @@ def _of_the_api(to: Targets) -> Iterator[Attack]:
         {"TransactItems": [{"Update": returned}]},
     )
     for function in (Function.COMMANDS, Function.QUERIES):
-        yield Attack("publish an event", function, "events", "PutEvents", _event(to))
+        yield Attack("publish an event", function, "events", "PutEvents", event(to))
         body = {"QueueUrl": to.queues["worker-default"], "MessageBody": "x"}
         yield Attack("dispatch a node", function, "sqs", "SendMessage", body)
-        yield Attack("query whole rows", function, "dynamodb", "Query", _query(to))
+        yield Attack("query whole rows", function, "dynamodb", "Query", query(to))
     put = {"Bucket": to.bucket, "Key": "payloads/acme/x/y", "Body": b"x"}
     yield Attack("store a payload", Function.QUERIES, "s3", "PutObject", put)
     listed = {
@@ -317,9 +242,9 @@ def _of_the_engine(to: Targets) -> Iterator[Attack]:
             yield Attack(name, function, "dynamodb", "UpdateItem", params)
     for function in (Function.STEP_RUNNER, Function.WATCHDOG, Function.DEAD_LETTERS):
         yield Attack(
-            "read an input", function, "dynamodb", "GetItem", _get(table, NODE, "input_body")
+            "read an input", function, "dynamodb", "GetItem", get(table, NODE, "input_body")
         )
-        yield Attack("publish an event", function, "events", "PutEvents", _event(to))
+        yield Attack("publish an event", function, "events", "PutEvents", event(to))
         body = {"QueueUrl": to.queues["worker-default"], "MessageBody": "x"}
         yield Attack("dispatch a node", function, "sqs", "SendMessage", body)
         put = {"Bucket": to.bucket, "Key": "payloads/acme/x/y", "Body": b"x"}
@@ -331,18 +256,18 @@ def _of_the_engine(to: Targets) -> Iterator[Attack]:
     }.items():
         yield Attack(name, Function.DEAD_LETTERS, "dynamodb", "UpdateItem", params)
     yield Attack(
-        "list a tenant's executions", Function.WATCHDOG, "dynamodb", "Query", _of_tenant(to)
+        "list a tenant's executions", Function.WATCHDOG, "dynamodb", "Query", list_of_tenant(to)
     )
 
 
 def _of_the_relay(to: Targets) -> Iterator[Attack]:
     """The relay alone may send, so it may do nothing else."""
     relay, table = Function.OUTBOX_RELAY, to.executions
-    yield Attack("read a row", relay, "dynamodb", "GetItem", _get(table, NODE, "node_status"))
+    yield Attack("read a row", relay, "dynamodb", "GetItem", get(table, NODE, "node_status"))
     write = update(table, NODE, "SET node_status = :x")
     yield Attack("write a row", relay, "dynamodb", "UpdateItem", write)
-    yield Attack("publish for somebody else", relay, "events", "PutEvents", _event(to, Source="s"))
-    yield Attack("publish another type", relay, "events", "PutEvents", _event(to, DetailType="t"))
+    yield Attack("publish for somebody else", relay, "events", "PutEvents", event(to, Source="s"))
+    yield Attack("publish another type", relay, "events", "PutEvents", event(to, DetailType="t"))
     for queue in ("worker-default-dlq", "quarantine", "undelivered-events", "advance-dlq"):
         body = {"QueueUrl": to.queues[queue], "MessageBody": "x"}
         yield Attack(f"send to {queue}", relay, "sqs", "SendMessage", body)
@@ -350,133 +275,3 @@ def _of_the_relay(to: Targets) -> Iterator[Attack]:
     yield Attack("take a dispatch away", relay, "sqs", "ReceiveMessage", taken)
     read = {"Bucket": to.bucket, "Key": "payloads/acme/x/y"}
     yield Attack("read a payload", relay, "s3", "GetObject", read)
-
-
-def _residual(to: Targets) -> Iterator[Attack]:
-    """What IAM cannot prevent. Each has to stay listed in docs/security.md."""
-    table = to.executions
-    for name, function, service, operation, params in (
-        (
-            "a worker writes a node of any execution it can name, without its fence",
-            Function.WORKER,
-            "dynamodb",
-            "UpdateItem",
-            update(table, NODE, "SET node_status = :x, node_result = :x"),
-        ),
-        (
-            "a worker creates a row of node attributes anywhere under EX#",
-            Function.WORKER,
-            "dynamodb",
-            "UpdateItem",
-            update(table, {**NODE, "sk": {"S": "META"}}, "SET node_status = :x"),
-        ),
-        (
-            "a worker reads input and results of any execution it can name",
-            Function.WORKER,
-            "dynamodb",
-            "GetItem",
-            _get(table, {**NODE, "pk": {"S": "EX#other#01K0"}}, "node_result"),
-        ),
-        (
-            "a worker reads a whole row through a condition that fails",
-            Function.WORKER,
-            "dynamodb",
-            "UpdateItem",
-            {
-                **update(table, EXECUTION, "SET node_status = :x"),
-                "ConditionExpression": "attribute_not_exists(pk)",
-                "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
-            },
-        ),
-        (
-            "a worker takes dispatches of its pool away",
-            Function.WORKER,
-            "sqs",
-            "DeleteMessage",
-            {"QueueUrl": to.queues["worker-default"], "ReceiptHandle": "x"},
-        ),
-        (
-            "a worker stores any payload under a key it can name",
-            Function.WORKER,
-            "s3",
-            "PutObject",
-            {"Bucket": to.bucket, "Key": "payloads/other/x/y", "Body": b"x"},
-        ),
-        (
-            "commands act in the name of any tenant",
-            Function.COMMANDS,
-            "dynamodb",
-            "UpdateItem",
-            update(table, {**EXECUTION, "pk": {"S": "EX#other#01K0"}}, "SET exec_status = :x"),
-        ),
-        (
-            "queries read any tenant",
-            Function.QUERIES,
-            "dynamodb",
-            "Query",
-            _of_tenant(to),
-        ),
-        (
-            "the step runner ends any execution",
-            Function.STEP_RUNNER,
-            "dynamodb",
-            "UpdateItem",
-            update(table, EXECUTION, "SET exec_status = :x"),
-        ),
-        (
-            "the relay dispatches any node and publishes any event of the engine",
-            Function.OUTBOX_RELAY,
-            "events",
-            "PutEvents",
-            _event(to),
-        ),
-    ):
-        yield Attack(name, function, service, operation, params, Outcome.RESIDUAL)
-
-
-def _get(table: str, key: Mapping[str, Any], attribute: str) -> dict[str, Any]:
-    return {"TableName": table, "Key": key, "ProjectionExpression": f"pk, sk, {attribute}"}
-
-
-def _query(to: Targets, **more: Any) -> dict[str, Any]:
-    return {
-        "TableName": to.executions,
-        "KeyConditionExpression": "pk = :pk",
-        "ExpressionAttributeValues": {":pk": NODE["pk"]},
-        **more,
-    }
-
-
-def _of_tenant(to: Targets) -> dict[str, Any]:
-    return {
-        "TableName": to.executions,
-        "IndexName": "by_tenant",
-        "KeyConditionExpression": "tenant_pk = :t",
-        "ExpressionAttributeValues": {":t": {"S": "T#other"}},
-        "Select": "SPECIFIC_ATTRIBUTES",
-        "ProjectionExpression": "pk, sk, tenant_sk",
-    }
-
-
-def _event(to: Targets, **more: str) -> dict[str, Any]:
-    entry = {
-        "Source": "piton",
-        "DetailType": "workflow.node.completed",
-        "Detail": "{}",
-        "EventBusName": to.bus,
-    }
-    return {"Entries": [{**entry, **more}]}
-
-
-def operator_requests(deployment: Deployment, *, encrypted: bool) -> Iterator[Request]:
-    """Yield what a person with every permission asks of each queue and bucket."""
-    operator = Principal("AWS", "arn:aws:iam::000000000000:role/operator")
-    context = {
-        "aws:securetransport": (str(encrypted).lower(),),
-        "s3:tlsversion": ("1.3" if encrypted else "1.0",),
-    }
-    for arn in deployment.resource_policies:
-        if ":sqs:" in arn:
-            yield Request("sqs:ReceiveMessage", arn, context, operator)
-        if ":s3:" in arn:
-            yield Request("s3:GetObject", f"{arn}/payloads/acme/x/y", context, operator)

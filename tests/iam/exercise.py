@@ -9,8 +9,10 @@ from typing import Final, Self
 
 from local.emulator import ACCOUNT_ID, REGION, Emulator
 from tests.iam.enforce import Judged
+from tests.iam.faults import FAULTS
 from tests.iam.refusals import REFUSALS
 from tests.iam.scenarios import SCENARIOS
+from tests.iam.services import service_requests
 from tests.iam.template import Deployment
 from tests.iam.world import World
 from tests.infra.synthesis import Variant, synthesize
@@ -61,9 +63,9 @@ def exercise(shared: Path) -> Exercise:
 def _run(deployed: Deployment) -> Exercise:
     with Emulator() as emulator:
         world = World(deployed, Clients(emulator.endpoint_url))
-        for scenario in SCENARIOS:
+        for scenario in (*SCENARIOS, *FAULTS):
             scenario(world)
-        for role, request in deployed.service_requests:
+        for role, request in service_requests(deployed):
             world.enforcer.note(role, request)
         judged = tuple(world.enforcer.judged)
         refused = {refusal.__name__: refusal(world) for refusal in REFUSALS}

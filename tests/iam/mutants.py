@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from tests.iam.attacks import Outcome, attacks, operator_requests
+from tests.iam.attack import Outcome, operator_requests
+from tests.iam.attacks import attacks
 from tests.iam.conditions import Condition
 from tests.iam.enforce import Judge
 from tests.iam.patterns import Context, Undecidable

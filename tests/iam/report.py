@@ -11,7 +11,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from tests.iam.attacks import Outcome, attacks, succeeds
+from tests.iam.attack import Outcome, succeeds
+from tests.iam.attacks import attacks
 from tests.iam.coverage import reasons, unused
 from tests.iam.documented import documented_decisions
 from tests.iam.enforce import Judge

@@ -12,7 +12,7 @@ from typing import Any, Final
 from piton.access import Function
 from tests.iam.account import Account, TableKeys
 from tests.iam.patterns import Undecidable
-from tests.iam.policy import Principal, Request, Statement, parse_policy
+from tests.iam.policy import Principal, Statement, parse_policy
 from tests.infra.synthesis import Assembly, Resource
 
 _NAMES: Final[Mapping[str, str]] = {
@@ -91,15 +91,6 @@ class Deployment:
         return next(role for role in self.roles if role.function is function)
 
     @cached_property
-    def service_requests(self) -> tuple[tuple[Role, Request], ...]:
-        """What AWS itself asks for under the roles, as the templates set it up.
-
-        Lambda writes logs, polls event sources and notes failed batches ("Lambda execution role",
-        "Using Lambda with SQS" and "Using Lambda with DynamoDB"); AppSync calls resolvers and logs.
-        """
-        return tuple((role, request) for role in self.roles for request in self._serving(role))
-
-    @cached_property
     def resource_policies(self) -> Mapping[str, tuple[Statement, ...]]:
         """Statements of the policies of queues, buckets and keys, by what they are attached to."""
         found: dict[str, tuple[Statement, ...]] = {}
@@ -118,7 +109,7 @@ class Deployment:
 
     def environment(self, role: Role) -> dict[str, str]:
         """Environment variables of the function that runs under a role."""
-        function = next(each for each in self.functions if self._runs_under(each, role.principal))
+        function = next(each for each in self.functions if self.runs_under(each, role.principal))
         variables = function["Environment"]["Variables"]
         return {name: str(self.resolve(function.stack, value)) for name, value in variables.items()}
 
@@ -249,53 +240,13 @@ class Deployment:
             ),
             trusted=_trusted(self.resolve(role.stack, role["AssumeRolePolicyDocument"])),
             function=next(
-                (kind_of(each) for each in self.functions if self._runs_under(each, principal)),
+                (kind_of(each) for each in self.functions if self.runs_under(each, principal)),
                 None,
             ),
         )
 
-    def _serving(self, role: Role) -> Iterator[Request]:
-        functions = [each for each in self.functions if self._runs_under(each, role.principal)]
-        for function in functions:
-            group = self.resolve(function.stack, function["LoggingConfig"]["LogGroup"])
-            yield from self._logging(str(group))
-            for source in self.of_type("AWS::Lambda::EventSourceMapping"):
-                if self.resolve(source.stack, source["FunctionName"]) == self.name(function):
-                    yield from self._polling(source)
-        for source in self.of_type("AWS::AppSync::DataSource"):
-            if self.resolve(source.stack, source["ServiceRoleArn"]) == role.principal.name:
-                arn = self.resolve(source.stack, source["LambdaConfig"]["LambdaFunctionArn"])
-                yield Request("lambda:InvokeFunction", str(arn), {})
-        for api in self.of_type("AWS::AppSync::GraphQLApi"):
-            config = api.get("LogConfig")
-            if config and (
-                self.resolve(api.stack, config["CloudWatchLogsRoleArn"]) == role.principal.name
-            ):
-                yield from self._logging(f"/aws/appsync/apis/{self.name(api)}")
-
-    def _logging(self, group: str) -> Iterator[Request]:
-        for action in ("CreateLogStream", "PutLogEvents"):
-            arn = self._plain.arn("logs", f"log-group:{group}:log-stream:stream")
-            yield Request(f"logs:{action}", arn, {})
-
-    def _polling(self, source: Resource) -> Iterator[Request]:
-        arn = str(self.resolve(source.stack, source["EventSourceArn"]))
-        if ":sqs:" in arn:
-            for action in ("DeleteMessage", "GetQueueAttributes", "ReceiveMessage"):
-                yield Request(f"sqs:{action}", arn, {"aws:securetransport": ("true",)})
-            return
-        for action in ("DescribeStream", "GetRecords", "GetShardIterator"):
-            yield Request(f"dynamodb:{action}", arn, {})
-        yield Request("dynamodb:ListStreams", "*", {})
-        if key := self.account.keys.get(arn.partition("/stream/")[0]):
-            through = f"dynamodb.{self._plain.region}.amazonaws.com"
-            yield Request("kms:Decrypt", key, {"kms:viaservice": (through,)})
-        failures = (source.get("DestinationConfig") or {}).get("OnFailure")
-        if failures:
-            destination = str(self.resolve(source.stack, failures["Destination"]))
-            yield Request("sqs:SendMessage", destination, {"aws:securetransport": ("true",)})
-
-    def _runs_under(self, function: Resource, principal: Principal) -> bool:
+    def runs_under(self, function: Resource, principal: Principal) -> bool:
+        """Whether this is the role of a function."""
         return bool(self.resolve(function.stack, function["Role"]) == principal.name)
 
     def _statements(

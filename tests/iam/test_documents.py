@@ -6,7 +6,8 @@ from infra.statements import Statement as Declared
 from local.docs.permissions import statements
 from local.emulator import REGION
 from piton.access import Function
-from tests.iam.attacks import Outcome, attacks
+from tests.iam.attack import Outcome
+from tests.iam.attacks import attacks
 from tests.iam.documented import documented_decisions
 from tests.iam.policy import Statement
 from tests.iam.template import Deployment

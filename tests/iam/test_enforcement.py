@@ -12,7 +12,7 @@ from piton.domain.errors import Bug
 from piton.ports import Write
 from piton.storage.algebra import Operation, Table
 from piton.storage.dynamodb import DynamoStore
-from tests.iam.attacks import EXECUTION, Targets
+from tests.iam.attack import EXECUTION, Targets
 from tests.iam.enforce import Enforcer
 from tests.iam.template import Deployment, Role
 from tests.support.store import Given, key_of, sample_args

@@ -7,7 +7,8 @@ import pytest
 
 from local.emulator import ACCOUNT_ID, REGION
 from piton.access import Function
-from tests.iam.attacks import Outcome, attacks, operator_requests, succeeds
+from tests.iam.attack import Outcome, operator_requests, succeeds
+from tests.iam.attacks import attacks
 from tests.iam.coverage import grants, reasons, unused
 from tests.iam.enforce import Judge
 from tests.iam.exercise import Exercise
