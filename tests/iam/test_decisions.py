@@ -68,7 +68,7 @@ def test_a_policy_that_is_not_understood_is_refused(document: dict[str, Any]) ->
         ("NumericEquals", "s3:max-keys", "${aws:username}"),
     ],
 )
-def test_an_unknown_condition_is_refused(operator: str, key: str, value: str) -> None:
+def test_case_65_an_unknown_condition_is_refused(operator: str, key: str, value: str) -> None:
     with pytest.raises(Undecidable):
         Condition(operator, key, (value,))
 

@@ -20,7 +20,7 @@ from tests.iam.template import Deployment
 from tests.infra.synthesis import Variant, synthesize
 
 
-def test_no_call_is_denied(exercised: Exercise) -> None:
+def test_case_66_no_call_is_denied(exercised: Exercise) -> None:
     assert [entry for entry in exercised.judged if not entry.allowed] == []
 
 
@@ -106,7 +106,7 @@ def test_a_role_has_allows_only(deployed: Deployment) -> None:
         assert {statement.effect for statement in role.statements} == {Effect.ALLOW}
 
 
-def test_an_undecidable_call_is_refused_and_never_sent(deployed: Deployment) -> None:
+def test_case_65_an_undecidable_call_is_refused_and_never_sent(deployed: Deployment) -> None:
     judge = Judge(deployed)
     role = deployed.role_of(Function.WORKER)
     with pytest.raises(Undecidable):

@@ -26,7 +26,7 @@ def directives(node: ObjectTypeDefinitionNode | FieldDefinitionNode) -> set[str]
     return {directive.name.value for directive in node.directives}
 
 
-def test_the_template_has_exactly_the_declared_resolvers(stage: Assembly) -> None:
+def test_case_68_the_template_has_exactly_the_declared_resolvers(stage: Assembly) -> None:
     found = {
         (each["TypeName"], each["FieldName"]): each["DataSourceName"]
         for each in stage.of_type("AWS::AppSync::Resolver")
@@ -55,7 +55,7 @@ def test_resolvers_wait_for_the_schema(stage: Assembly) -> None:
         assert not {"RequestMappingTemplate", "Code"} & resolver.body["Properties"].keys()
 
 
-def test_every_resolver_has_a_handler_and_every_handler_a_resolver() -> None:
+def test_case_68_every_resolver_has_a_handler_and_every_handler_a_resolver() -> None:
     handled = {
         **dict.fromkeys(commands.fields.resolvers, Function.COMMANDS),
         **dict.fromkeys(queries.fields.resolvers, Function.QUERIES),

@@ -108,7 +108,7 @@ print(json.dumps(sorted(
 """
 
 
-def test_the_engine_imports_alone(engine: dict[Target, Bundle], tmp_path: Path) -> None:
+def test_case_68_the_engine_imports_alone(engine: dict[Target, Bundle], tmp_path: Path) -> None:
     packages = [source.name for source in engine_sources()]
     assert "piton" in packages
     files = json.loads(

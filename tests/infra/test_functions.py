@@ -121,7 +121,7 @@ def test_tables_and_payloads_are_named_to_those_who_use_them(stage: Assembly) ->
             assert given["PITON_WORKFLOWS_TABLE"] != given["PITON_EXECUTIONS_TABLE"]
 
 
-def test_every_function_logs_to_its_own_group(stage: Assembly) -> None:
+def test_case_67_every_function_logs_to_its_own_group(stage: Assembly) -> None:
     groups = {g.id: g["LogGroupName"] for g in stage.of_type("AWS::Logs::LogGroup")}
     for name, function in deployed(stage).items():
         stage_name = function["FunctionName"].split("-")[1]

@@ -145,7 +145,7 @@ def test_reads_are_of_declared_attributes(kind: Function, stage: Assembly) -> No
             assert set(names) <= declared
 
 
-def test_every_use_of_a_table_is_limited(stage: Assembly) -> None:
+def test_case_71_every_use_of_a_table_is_limited(stage: Assembly) -> None:
     """By attribute and partition key, and not by their absence: sets of none fit every set."""
     for statement in every_statement(stage):
         if not actions(statement) & (READS | {"dynamodb:UpdateItem"}):

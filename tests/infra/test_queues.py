@@ -66,7 +66,7 @@ def test_a_queue_of_dead_letters_keeps_longer_than_what_it_is_for(stage: Assembl
         assert beyond > kept
 
 
-def test_messages_stay_hidden_for_six_timeouts_of_their_consumer(stage: Assembly) -> None:
+def test_case_61_messages_stay_hidden_for_six_timeouts_of_their_consumer(stage: Assembly) -> None:
     found = sources(stage)
     assert set(found) == set(DEAD_LETTERS)
     for name, source in found.items():

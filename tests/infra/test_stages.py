@@ -113,7 +113,7 @@ def test_only_prod_is_protected_against_deletion(variant: Variant, assemblies: S
         assert artifact["properties"].get("terminationProtection", False) is protected
 
 
-def test_deleting_dev_leaves_no_log_and_no_object_behind(dev: Assembly) -> None:
+def test_case_67_deleting_dev_leaves_no_log_and_no_object_behind(dev: Assembly) -> None:
     """Every function writes to a group of its stack, and none may create another."""
     (emptier,) = dev.of_type("Custom::S3AutoDeleteObjects")
     assert dev.text(emptier["BucketName"]) == dev.text({"Ref": bucket(dev)})
@@ -136,7 +136,7 @@ def test_the_embedded_aws_is_spared_what_it_cannot_do(local: Assembly) -> None:
     assert api.get("LogConfig") is None
 
 
-def test_nothing_uses_the_log_retention_function(stage: Assembly) -> None:
+def test_case_67_nothing_uses_the_log_retention_function(stage: Assembly) -> None:
     assert not [each for each in stage.resources if each.type == "Custom::LogRetention"]
 
 

@@ -56,7 +56,7 @@ def rows(store: DynamoStore) -> list[NodeRow]:
     return store.query_nodes(REF, NodeView.FULL)
 
 
-def test_case_1_a_ready_join_is_queued_by_one_of_all_finishers(
+def test_case_01_a_ready_join_is_queued_by_one_of_all_finishers(
     race: Race, dynamo: DynamoStore, tables: TableNames
 ) -> None:
     for ordinal in range(KEYS):
@@ -71,7 +71,7 @@ def test_case_1_a_ready_join_is_queued_by_one_of_all_finishers(
     assert all(len(row.log) == 1 for row in rows(dynamo))
 
 
-def test_case_3_an_attempt_is_claimed_by_one_worker(
+def test_case_03_an_attempt_is_claimed_by_one_worker(
     race: Race, dynamo: DynamoStore, tables: TableNames
 ) -> None:
     for ordinal in range(KEYS):

@@ -130,7 +130,7 @@ def test_no_attribute_beyond_the_view_is_asked_for(
 # --- Paging --------------------------------------------------------------------------------
 
 
-def test_rows_beyond_one_megabyte_are_all_read(
+def test_case_34_rows_beyond_one_megabyte_are_all_read(
     client: "DynamoDBClient", tables: TableNames
 ) -> None:
     requests: list[str] = []
