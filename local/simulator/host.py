@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import Enum, auto
 from functools import partial
 from random import Random
@@ -72,8 +73,20 @@ class Task:
         self.slow = False
 
 
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call to the outside: which kind of process asked for what."""
+
+    role: Place
+    what: str
+    writes: bool
+
+
 class Host:
-    """Runs tasks one at a time on the agenda's clock and lets the planned faults strike."""
+    """Runs tasks one at a time on the agenda's clock and lets the planned faults strike.
+
+    `trace` collects what happened, in words, and `asked` every call, when they are lists.
+    """
 
     def __init__(
         self, agenda: Agenda, strands: Strands, plan: FaultPlan, tempo: Tempo, random: Random
@@ -84,6 +97,7 @@ class Host:
         self.calls = 0
         self.index_lag = 0
         self.trace: list[str] | None = None
+        self.asked: list[Call] | None = None
         self._strands = strands
         self._tempo = tempo
         self._current: Task | None = None
@@ -141,12 +155,14 @@ class Host:
             self.agenda.after(delay_ms, partial(self._go, task))
         task.strand.pause()
 
-    def call(self, action: Callable[[], T], *, writes: bool) -> T:
+    def call(self, action: Callable[[], T], what: str, *, writes: bool) -> T:
         """Carry out one call to the outside, with whatever is planned to go wrong with it."""
         task = self._current
         if task is None:
             raise Violation("a call outside any task")
         self.calls += 1
+        if self.asked is not None:
+            self.asked.append(Call(task.process.role, what, writes))
         faults = [*self.plan.next(task.process.role), *self.plan.next(Place.CALL)]
         kinds = {fault.kind for fault in faults}
         self.sleep(self.latency() + _amount(faults, Kind.PAUSED))

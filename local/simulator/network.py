@@ -160,17 +160,17 @@ class BusAndQueues:
     def publish(self, events: Sequence[Event]) -> None:
         """Put events on the bus, which hands them to the advance queue."""
         bodies = [(_envelope(event), 0) for event in events]
-        self._send(self._events, bodies)
+        self._send(self._events, bodies, "publish")
 
     def dispatch(self, dispatches: Sequence[Dispatch]) -> None:
         """Put dispatches on the worker queue."""
         bodies = [(json.dumps(item.to_json()), item.delay_s * 1000) for item in dispatches]
-        self._send(self._dispatches, bodies)
+        self._send(self._dispatches, bodies, "dispatch")
 
-    def _send(self, queue: Queue, bodies: list[tuple[str, int]]) -> None:
+    def _send(self, queue: Queue, bodies: list[tuple[str, int]], what: str) -> None:
         while bodies:
             size = self._host.random.randint(1, _PUBLISHED_AT_ONCE)
-            self._host.call(partial(_put, queue, bodies[:size]), writes=True)
+            self._host.call(partial(_put, queue, bodies[:size]), what, writes=True)
             bodies = bodies[size:]
 
 

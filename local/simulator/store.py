@@ -118,7 +118,7 @@ class DistantStore:
             self._host.note(f"{operation.name} {key.sk}: {type(outcome).__name__}")
             return outcome
 
-        return self._host.call(action, writes=True)
+        return self._host.call(action, f"{operation.name} {key.sk}", writes=True)
 
     def transact(self, writes: Sequence[Write]) -> Outcome:
         """Carry out writes together. The service knows a repeated request by its token."""
@@ -130,13 +130,14 @@ class DistantStore:
                 self._host.note(f"transaction: {type(answers[0]).__name__}")
             return answers[0]
 
-        return self._host.call(action, writes=True)
+        names = " + ".join(write.operation.name for write in writes)
+        return self._host.call(action, f"transact {names}", writes=True)
 
     def get_execution(
         self, ref: ExecutionRef, view: ExecutionView = ExecutionView.CONTROL
     ) -> ExecutionRow | None:
         """Read META."""
-        return self._read(partial(self._rows.base.get_execution, ref, view))
+        return self._read(partial(self._rows.base.get_execution, ref, view), "get execution")
 
     def get_nodes(
         self, ref: ExecutionRef, ordinals: Iterable[int], view: NodeView = NodeView.RESULT
@@ -144,9 +145,10 @@ class DistantStore:
         """Read some rows, possibly not all at one moment."""
         wanted = list(ordinals)
         cut = self._cut(len(wanted))
-        rows = self._read(partial(self._rows.base.get_nodes, ref, wanted[:cut], view))
+        rows = self._read(partial(self._rows.base.get_nodes, ref, wanted[:cut], view), "get nodes")
         if cut < len(wanted):
-            rows |= self._read(partial(self._rows.base.get_nodes, ref, wanted[cut:], view))
+            rest = partial(self._rows.base.get_nodes, ref, wanted[cut:], view)
+            rows |= self._read(rest, "get nodes")
         return rows
 
     def query_nodes(
@@ -161,15 +163,15 @@ class DistantStore:
         query = partial(self._rows.base.query_nodes, ref, view)
         cut = _FIRST_PAGE if limit is not None else self._cut(_FIRST_PAGE)
         if cut == _FIRST_PAGE:
-            return self._read(partial(query, after=after, limit=limit))
-        rows = self._read(partial(query, after=after, limit=cut))
+            return self._read(partial(query, after=after, limit=limit), "query nodes")
+        rows = self._read(partial(query, after=after, limit=cut), "query nodes")
         if len(rows) == cut:
-            rows += self._read(partial(query, after=rows[-1].ordinal))
+            rows += self._read(partial(query, after=rows[-1].ordinal), "query nodes")
         return rows
 
     def get_raw(self, key: Key, attributes: Sequence[str]) -> Attributes | None:
         """Read some attributes of one item."""
-        return self._read(partial(self._rows.base.get_raw, key, attributes))
+        return self._read(partial(self._rows.base.get_raw, key, attributes), f"get {key.sk}")
 
     def list_executions(
         self,
@@ -189,14 +191,14 @@ class DistantStore:
             limit=limit,
             token=token,
         )
-        return self._read(read)
+        return self._read(read, "list executions")
 
     def due(self, now: int, limit: int) -> Iterable[DueExecution]:
         """Read the due list, which may lag behind."""
-        return self._read(lambda: self._rows.due(now, limit, self._host.index_lag))
+        return self._read(lambda: self._rows.due(now, limit, self._host.index_lag), "query due")
 
-    def _read(self, action: Callable[[], T]) -> T:
-        return self._host.call(action, writes=False)
+    def _read(self, action: Callable[[], T], what: str) -> T:
+        return self._host.call(action, what, writes=False)
 
     def _cut(self, count: int) -> int:
         if count <= 1 or not chance(self._host.random, _TORN_READS):
@@ -213,8 +215,8 @@ class DistantBlobs:
 
     def put(self, key: str, body: bytes) -> None:
         """Store `body`."""
-        self._host.call(partial(self._blobs.put, key, body), writes=True)
+        self._host.call(partial(self._blobs.put, key, body), "put payload", writes=True)
 
     def get(self, key: str) -> bytes | None:
         """Return what is stored, or None."""
-        return self._host.call(partial(self._blobs.get, key), writes=False)
+        return self._host.call(partial(self._blobs.get, key), "get payload", writes=False)
