@@ -126,12 +126,21 @@ class Sweep:
             self._defer(execution, seen, retire_at)
 
     def _sweep_live(self, execution: ExecutionRow, steps: _Steps) -> list[NodeRow] | None:
-        """Repair a live execution. Returns its rows as read, None once it has ended."""
-        ref = execution.ref
+        """Repair a live execution. Returns its rows as read, None once it has ended.
+
+        Its end comes at its time even when nothing else about it can be read any more.
+        """
         now = self._clock.now_ms()
         if execution.deadline is not None and execution.deadline <= now:
-            steps.attempt("deadline", partial(self._pass_deadline, execution))
+            steps.attempt("deadline", partial(self._pass_deadline, execution, steps))
             return None if not steps.failed else []
+        rows = steps.attempt("repair", partial(self._repair, execution, steps))
+        if execution.ends_by <= now and (rows is not None or steps.failed):
+            steps.attempt("timeout", partial(self._time_out, execution, steps))
+        return rows
+
+    def _repair(self, execution: ExecutionRow, steps: _Steps) -> list[NodeRow] | None:
+        ref = execution.ref
         if execution.started_at is None:
             steps.attempt("start", partial(self._advance.start, ref))
         run = load_live_run(self._store, self._workflows, ref)
@@ -144,8 +153,6 @@ class Sweep:
             return None
         steps.attempt("lost dispatch", partial(self._lost_dispatches, run, rows))
         steps.attempt("stalled nodes", partial(self._stalled_nodes, run, rows))
-        if execution.ends_by <= now:
-            steps.attempt("timeout", partial(self._time_out, execution))
         return rows
 
     def _lost_frontier(self, run: Run, rows: Sequence[NodeRow]) -> bool:
@@ -185,19 +192,28 @@ class Sweep:
             if disposition is not Disposition.STALE:
                 self._metrics.count(Counter.STALL_RECOVERED)
 
-    def _pass_deadline(self, execution: ExecutionRow) -> None:
+    def _pass_deadline(self, execution: ExecutionRow, steps: _Steps) -> None:
         self._settle_then(
-            execution, op.PASS_DEADLINE, Reason.DEADLINE_PASSED, Counter.DEADLINE_PASSED
+            execution, steps, op.PASS_DEADLINE, Reason.DEADLINE_PASSED, Counter.DEADLINE_PASSED
         )
 
-    def _time_out(self, execution: ExecutionRow) -> None:
-        self._settle_then(execution, op.TIME_OUT, Reason.TIMED_OUT, Counter.TIMED_OUT)
+    def _time_out(self, execution: ExecutionRow, steps: _Steps) -> None:
+        self._settle_then(execution, steps, op.TIME_OUT, Reason.TIMED_OUT, Counter.TIMED_OUT)
 
     def _settle_then(
-        self, execution: ExecutionRow, operation: Operation, reason: Reason, counter: Counter
+        self,
+        execution: ExecutionRow,
+        steps: _Steps,
+        operation: Operation,
+        reason: Reason,
+        counter: Counter,
     ) -> None:
-        """Take in everything that had finished in time; end the execution if that did not."""
-        if self._settles(execution):
+        """Take in everything that had finished in time; end the execution if that did not.
+
+        What the store does not tell now, the next sweep takes in. What cannot be read at all
+        keeps no execution alive.
+        """
+        if steps.attempt("settle", partial(self._settles, execution)) or steps.unanswered:
             return
         now = self._clock.now_ms()
         args: dict[str, Value] = {
@@ -244,6 +260,7 @@ class _Steps:
         self._metrics = metrics
         self._ref = ref
         self.failed = False
+        self.unanswered = False
 
     def attempt(self, step: str, work: Callable[[], T]) -> T | None:
         """Run one step and return what it returns, None when it fails.
@@ -256,6 +273,7 @@ class _Steps:
         except Stale:
             return None
         except Retry:
+            self.unanswered = True
             self._fails(step)
         except Exception:  # noqa: BLE001
             # Named outcome: SWEEP_FAILED on this execution; the other executions go on.
