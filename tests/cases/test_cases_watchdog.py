@@ -22,8 +22,7 @@ from piton.domain.status import (
 )
 from piton.ports import Applied, Counter, Refused
 from piton.storage import keys
-from piton.storage.algebra import Arg, Args, Item, NotExists, Operation, Set
-from piton.storage.keys import Key
+from piton.storage.algebra import Args, Item, Operation
 from piton.storage.operations import OPERATIONS
 from piton.storage.sqlite import SqliteStore
 from tests.support.cases import (
@@ -34,6 +33,7 @@ from tests.support.cases import (
     is_dispatch,
     is_event,
     parcels,
+    set_attributes,
     sweep_when_due,
     transitions,
 )
@@ -48,13 +48,6 @@ ENDED_NODES = sorted(TERMINAL_NODE_STATUSES)
 
 def name_of_value(value: Operation | NodeStatus) -> str:
     return value.name if isinstance(value, Operation) else value.value
-
-
-def set_attributes(store: SqliteStore, key: Key, item: Item, **values: Value) -> None:
-    """Spoil a stored row, which no operation of the engine does."""
-    changes = tuple(Set(name, Arg(name)) for name in values)
-    spoil = Operation("test.spoil", item, (NotExists("never"),), changes)
-    assert isinstance(store.apply(spoil, key, values), Applied)
 
 
 @pytest.mark.parametrize(

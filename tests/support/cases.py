@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
+from piton.adapters.publisher import SOURCE
+from piton.contracts import ExecutionEvent, NodeEvent, parse_event
 from piton.domain.compile import Need, NodeSpec
 from piton.domain.messages import Dispatch, Event, Message
 from piton.domain.retry import RetryPolicy
-from piton.domain.rows import NodeRow
+from piton.domain.rows import ExecutionRef, NodeRow, Value
 from piton.domain.status import EventType
+from piton.ports import Applied
 from piton.services.relay import Change, messages_of
+from piton.storage.algebra import Arg, Item, NotExists, Operation, Set
+from piton.storage.keys import Key
+from piton.storage.sqlite import SqliteStore
 from tests.support.actors import Actor, Fault
 from tests.support.chaos import check_history
 from tests.support.engine import Engine, Parcel
@@ -104,3 +111,18 @@ def let_out(engine: Engine) -> list[Message]:
     return [
         message for record in engine.feed for message in messages_of(Change(record.old, record.new))
     ]
+
+
+def set_attributes(store: SqliteStore, key: Key, item: Item, **values: Value) -> None:
+    """Spoil a stored row, which no operation of the engine does."""
+    changes = tuple(Set(name, Arg(name)) for name in values)
+    spoil = Operation("test.spoil", item, (NotExists("never"),), changes)
+    assert isinstance(store.apply(spoil, key, values), Applied)
+
+
+def envelope_of(event: Event, ref: ExecutionRef) -> NodeEvent | ExecutionEvent:
+    """An event as the step runner reads it, about another execution if `ref` names one."""
+    detail = {**event.detail, "tenant": ref.tenant, "execution_id": ref.execution_id}
+    return parse_event(
+        json.dumps({"source": SOURCE, "detail-type": event.type.value, "detail": detail})
+    )

@@ -248,7 +248,7 @@ def check_nodes(engine: Engine, *, decided: bool) -> None:
         assert outcome is not None, f"{node_id} is {status} and nothing led to it"
         assert status is outcome.status, f"{node_id} is {status}"
         if status is NodeStatus.COMPLETED:
-            assert row.result is not None
+            assert row.result_hash
             assert engine.payload(row) == outcome.result
 
 
