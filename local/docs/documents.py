@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from local.docs import (
+    cases,
     codes,
     cost,
     data,
@@ -23,6 +24,7 @@ from local.docs.regions import Render, fill
 DOCUMENTS: Final = (
     ROOT / "README.md",
     ROOT / "docs" / "architecture.md",
+    ROOT / "docs" / "cases.md",
     ROOT / "docs" / "events.md",
     ROOT / "docs" / "permissions.md",
     ROOT / "docs" / "runbook.md",
@@ -58,6 +60,7 @@ RENDERERS: Final[Mapping[str, Render]] = {
     "storage-limits": timing.storage_limits_table,
     "timers": figures.timers_table,
     "transitions": machine.transitions_table,
+    **cases.RENDERERS,
     **permissions.RENDERERS,
 }
 

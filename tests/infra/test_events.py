@@ -76,6 +76,14 @@ def test_every_rule_puts_whole_events_on_the_advance_queue(stage: Assembly) -> N
         assert not target.keys() & {"Input", "InputPath", "InputTransformer"}
 
 
+def test_case_59_the_relay_sends_to_the_bus_that_has_the_rules(stage: Assembly) -> None:
+    """A bus that does not exist accepts events too, so the name is never written down twice."""
+    (bus,) = stage.of_type("AWS::Events::EventBus")
+    relay = stage.named("AWS::Lambda::Function", "Handler", "handlers.outbox_relay.handler")
+    assert stage.text(relay["Environment"]["Variables"]["PITON_BUS_NAME"]) == f"<{bus.id}>"
+    assert {stage.text(rule["EventBusName"]) for rule in rules(stage).values()} == {f"<{bus.id}>"}
+
+
 def test_executions_stream_both_images_and_no_other_table_streams(stage: Assembly) -> None:
     streams = {
         table.id: table.get("StreamSpecification")
