@@ -96,7 +96,7 @@ class Stage:
             api_logs=not local,
             monitoring=prod,
             # A run of the embedded AWS is a process with a copy of the bundle, all on one machine.
-            most_consumers=10 if local else 1000,
+            most_consumers=6 if local else 1000,
             customer_key=_read(node, ContextKey.CUSTOMER_KEY, _boolean, default=False),
             reserve_concurrency=_read(node, ContextKey.RESERVE_CONCURRENCY, _boolean, default=True),
             settings=_read(node, ContextKey.SETTINGS, _settings, "{}"),

@@ -33,6 +33,7 @@ from piton.domain.names import Tenant
 from piton.services.caller import Group
 
 if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_events import EventBridgeClient
     from mypy_boto3_lambda import LambdaClient
     from mypy_boto3_logs import CloudWatchLogsClient
@@ -62,6 +63,13 @@ class Aws:
         # The emulator is no cloud: an answer that does not come is a fault to be seen.
         self._config = Config(
             retries={"total_max_attempts": 1}, read_timeout=60, max_pool_connections=16, proxies={}
+        )
+
+    @cached_property
+    def dynamodb(self) -> DynamoDBClient:
+        """DynamoDB."""
+        return self._session.client(
+            "dynamodb", endpoint_url=self._endpoint_url, config=self._config
         )
 
     @cached_property

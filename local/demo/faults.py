@@ -12,6 +12,7 @@ import psutil
 
 from local.demo.clock import CLOCK, until
 from local.demo.ledger import BodyStart, Drop, Fact, Kill
+from local.demo.reading import is_in_body
 from local.stack import Stack
 from piton.domain.status import EventType
 
@@ -24,9 +25,6 @@ _PAUSE_DEADLINE_S: Final = 10.0
 _PATIENCE_MS: Final = 5000
 _HIDDEN_S: Final = 1800
 
-IsInBody = Callable[[BodyStart], bool]
-"""Whether the row of this very attempt says that it is running."""
-
 Rank = Callable[[Fact], int | None]
 """How well a completion serves as the one to lose: 0 best, None not at all."""
 
@@ -36,7 +34,6 @@ def kill_worker(
     worker: str,
     candidate: Callable[[], BodyStart | None],
     starts: Callable[[], Sequence[BodyStart]],
-    is_in_body: IsInBody,
     *,
     deadline_s: float,
 ) -> Kill:
@@ -51,14 +48,15 @@ def kill_worker(
         chosen = candidate()
         if chosen is None or chosen.pid not in stack.emulator.lambda_processes(name):
             return None
-        if not is_in_body(chosen):
+        if not is_in_body(stack, chosen):
             return None
         os.kill(chosen.pid, signal.SIGKILL)
         at = CLOCK.now_ms()
         until(lambda: _is_dead(chosen.pid), _DEATH_DEADLINE_S, f"the end of process {chosen.pid}")
         # Only now: until its end, the process could still record an outcome.
-        victims = [start for start in starts() if start.pid == chosen.pid and is_in_body(start)]
-        return Kill(at, chosen.pid, tuple(victims)) if chosen in victims else None
+        inside = [start for start in starts() if start.pid == chosen.pid]
+        victims = [start for start in inside if is_in_body(stack, start)]
+        return Kill(at, chosen.pid, tuple(victims)) if victims else None
 
     return until(attempt, deadline_s, "a worker in the middle of a body")
 

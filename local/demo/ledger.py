@@ -33,7 +33,9 @@ class BodyStart:
 
     at: int
     pid: int
+    tenant: str
     execution_id: str
+    ordinal: int
     node_id: str
     fence: int
     attempt: int

@@ -1,4 +1,4 @@
-"""Reading executions through the API, as any of its users could."""
+"""Reading executions: through the API, as any of its users could, and single rows at once."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from local.client import Answer, Api
-from local.demo.ledger import ExecutionRecord, NodeRecord
+from local.demo.ledger import BodyStart, ExecutionRecord, NodeRecord
+from local.stack import Stack
+from piton.domain.rows import ExecutionRef
 from piton.domain.status import ExecutionStatus, NodeStatus
+from piton.storage import keys
 
 _GLANCE = """
 query($id: ID!, $token: String) {
@@ -59,3 +62,19 @@ def record(api: Api, execution_id: str) -> ExecutionRecord:
         nodes=tuple(NodeRecord.of(node) for node in api.nodes(execution_id)),
         reason=execution["reason"],
     )
+
+
+def is_in_body(stack: Stack, start: BodyStart) -> bool:
+    """Whether the row of this very attempt says that it is running.
+
+    A body takes seconds and the API answers for whole executions, so this reads the one row.
+    """
+    key = keys.node(ExecutionRef(start.tenant, start.execution_id), start.ordinal)
+    row = stack.aws.dynamodb.get_item(
+        TableName=stack.outputs.executions_table,
+        Key={"pk": {"S": key.pk}, "sk": {"S": key.sk}},
+        ProjectionExpression="node_status, node_fence",
+        ConsistentRead=True,
+    ).get("Item", {})
+    running = {"S": NodeStatus.RUNNING.value}
+    return row == {"node_status": running, "node_fence": {"N": str(start.fence)}}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from local.client import Api
 from local.demo import faults
+from local.demo.aim import Graph, is_in_the_middle
 from local.demo.board import Board, Row
 from local.demo.clock import CLOCK, DeadlinePassed, until
 from local.demo.evidence import BodyLog, EventTap, Sweeps, is_empty, sweeps
@@ -20,28 +20,25 @@ from local.demo.ledger import (
     ExecutionRecord,
     Fact,
     Kill,
-    NodeRecord,
     Resume,
 )
 from local.demo.reading import glance, record
 from local.demo.scenario import Plan, Planned
 from local.demo.verdict import Verdict, judge
 from local.stack import Stack
-from piton.domain.status import NodeStatus
+from piton.domain.status import EventType, NodeStatus
 from piton.ports import Counter as Figure
 
 WATCHDOG: Final = "watchdog"
 WORKER: Final = "worker-default"
 
-_START_DEADLINE_S: Final = 60.0
+_START_DEADLINE_S: Final = 120.0
 _FAULT_DEADLINE_S: Final = 180.0
 _END_DEADLINE_S: Final = 600.0
 _DELIVERY_DEADLINE_S: Final = 30.0
 _DRAIN_DEADLINE_S: Final = 20.0
-_END_LOOK_S: Final = 0.5
-_SHORTEST_BODY_S: Final = 1.0
-_INTO_BODY_S: Final = 0.3
-_BEFORE_END_S: Final = 0.5
+_LOOK_S: Final = 0.5
+_RESUMES: Final = 2
 
 
 @dataclass(slots=True)
@@ -108,21 +105,24 @@ class Run:
         """Resume a healthy execution in the middle of a body: nothing may run again."""
         row = self.rows[self.plan.resume]
         until(
-            lambda: self._completed(row) and self._in_progress(row),
+            lambda: (
+                len(self._ended(row)) >= self.plan.ended_before_resume and self._in_progress(row)
+            ),
             _START_DEADLINE_S,
-            f"a node of {row.label} that runs behind one that has ended",
+            f"a node of {row.label} that runs",
         )
         at = CLOCK.now_ms()
-        self.api.resume(row.id)
-        execution = self.api.resume(row.id)
+        for _ in range(_RESUMES):
+            self.api.resume(row.id)
         self.resumes.append(Resume(at, CLOCK.now_ms(), row.id))
         self.board.note(
-            f"[bold]resumeExecution[/] on {row.label}, {execution['resumes']} times: "
+            f"[bold]resumeExecution[/] on {row.label}, {_RESUMES} times: "
             "what runs goes on, what has ended stays"
         )
 
     def _kill(self) -> None:
         row, planned = self.rows[self.plan.kill], self.plan.executions[self.plan.kill]
+        graph = self._graph(row)
 
         def candidate() -> BodyStart | None:
             now = CLOCK.now_ms()
@@ -130,8 +130,8 @@ class Run:
                 (
                     start
                     for start in reversed(self._in_progress(row))
-                    if self._may_hit(start.node_id)
-                    and _is_in_the_middle(planned.seconds(start.node_id), (now - start.at) / 1000)
+                    if self._may_hit(graph, start.node_id)
+                    and is_in_the_middle(planned.seconds(start.node_id), (now - start.at) / 1000)
                 ),
                 None,
             )
@@ -141,30 +141,26 @@ class Run:
             WORKER,
             candidate,
             self.bodies.starts,
-            self._is_in_body,
             deadline_s=_FAULT_DEADLINE_S,
         )
         self.kills.append(kill)
         nodes = ", ".join(f"{self._label(each)}/{each.node_id}" for each in kill.victims)
         self.board.note(f"[bold red]SIGKILL[/] of worker process {kill.pid} in the body of {nodes}")
 
-    def _is_in_body(self, start: BodyStart) -> bool:
-        seen = glance(self.api, start.execution_id)
-        return seen.nodes[start.node_id] == (NodeStatus.RUNNING, start.attempt)
-
     def _drop(self) -> None:
         row = self.rows[self.plan.drop]
-        graph = _Graph.of(record(self.api, row.id).nodes)
+        # A resume that is still on its way would find what is about to be lost.
+        until(self._resumes_are_handled, _START_DEADLINE_S, "the end of resumeExecution")
+        graph = self._graph(row)
         until(
-            lambda: any(self._may_hit(start.node_id) for start in self._in_progress(row)),
+            lambda: any(self._may_hit(graph, start.node_id) for start in self._in_progress(row)),
             _FAULT_DEADLINE_S,
             f"a node of {row.label} that is about to complete",
         )
 
         def rank(fact: Fact) -> int | None:
-            return (
-                graph.rank(fact.node_id) if fact.node_id and self._may_hit(fact.node_id) else None
-            )
+            node_id = fact.node_id or ""
+            return graph.rank(node_id) if self._may_hit(graph, node_id) else None
 
         drop = faults.drop_completion(
             self.stack, row.id, rank, graph.successors, deadline_s=_FAULT_DEADLINE_S
@@ -198,10 +194,20 @@ class Run:
         elif not self.read_sweeps().counters.get(Figure.FRONTIER_RECOVERED):
             self._fails(f"{', '.join(advanced)} went on without the message that was dropped")
 
-    def _may_hit(self, node_id: str) -> bool:
-        return self.plan.target in (None, node_id)
+    def _graph(self, row: Row) -> Graph:
+        return Graph.of(record(self.api, row.id).nodes)
 
-    def _completed(self, row: Row) -> set[str]:
+    def _may_hit(self, graph: Graph, node_id: str) -> bool:
+        """A node that others wait for: a fault in it would hold them up for ever."""
+        return self.plan.target in (None, node_id) and bool(graph.successors(node_id))
+
+    def _resumes_are_handled(self) -> bool:
+        asked = {
+            fact.event_id for fact in self.tap.facts() if fact.type is EventType.RESUME_REQUESTED
+        }
+        return len(asked) == _RESUMES and self._advance_queue_is_empty()
+
+    def _ended(self, row: Row) -> set[str]:
         return {
             fact.node_id
             for fact in self.tap.facts()
@@ -209,12 +215,13 @@ class Run:
         }
 
     def _in_progress(self, row: Row) -> list[BodyStart]:
-        """Bodies whose node has not ended, as far as the bus has told."""
-        ended = self._completed(row)
+        """Bodies that live and whose node has not ended, as far as is known."""
+        ended = self._ended(row)
+        dead = {victim for kill in self.kills for victim in kill.victims}
         return [
             start
             for start in self.bodies.starts()
-            if start.execution_id == row.id and start.node_id not in ended
+            if start.execution_id == row.id and start.node_id not in ended and start not in dead
         ]
 
     # --- End --------------------------------------------------------------------------------
@@ -222,8 +229,8 @@ class Run:
     def _await_ends(self) -> None:
         """Wait until the bus has told of every end, then until nothing more arrives."""
         try:
-            until(self._all_ended, _END_DEADLINE_S, "the end of every execution", every_s=0.5)
-            until(self.tap.is_drained, _DELIVERY_DEADLINE_S, "the last event", every_s=0.5)
+            until(self._all_ended, _END_DEADLINE_S, "the end of every execution", every_s=_LOOK_S)
+            until(self.tap.is_drained, _DELIVERY_DEADLINE_S, "the last event", every_s=_LOOK_S)
         except DeadlinePassed as error:
             self._fails(str(error))
 
@@ -268,33 +275,3 @@ class Run:
     def _fails(self, what: str) -> None:
         self.failures.append(what)
         self.board.note(f"[bold red]failed[/] {what}")
-
-
-@dataclass(frozen=True, slots=True)
-class _Graph:
-    """Who comes after whom."""
-
-    children: Mapping[str, tuple[str, ...]]
-    in_degree: Mapping[str, int]
-
-    @classmethod
-    def of(cls, nodes: Sequence[NodeRecord]) -> _Graph:
-        children: dict[str, tuple[str, ...]] = {node.id: () for node in nodes}
-        for node in nodes:
-            for parent in node.needs:
-                children[parent] += (node.id,)
-        return cls(children, {node.id: len(node.needs) for node in nodes})
-
-    def successors(self, node_id: str) -> tuple[str, ...]:
-        return self.children[node_id]
-
-    def rank(self, node_id: str) -> int | None:
-        """A lost completion shows best where a successor waits for nobody else."""
-        children = self.children.get(node_id, ())
-        if not children:
-            return None
-        return 0 if any(self.in_degree[child] == 1 for child in children) else 1
-
-
-def _is_in_the_middle(takes_s: float, age_s: float) -> bool:
-    return takes_s >= _SHORTEST_BODY_S and _INTO_BODY_S <= age_s <= takes_s - _BEFORE_END_S

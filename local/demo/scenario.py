@@ -53,6 +53,7 @@ class Plan:
     """Executions of one workflow, and the positions of those that the faults hit.
 
     `target` names the only node that the faults may hit; None leaves the choice open.
+    `ended_before_resume` is how many nodes have ended when an execution is resumed.
     """
 
     title: str
@@ -63,6 +64,7 @@ class Plan:
     drop: int
     resume: int
     target: str | None = None
+    ended_before_resume: int = 0
 
 
 def invoices() -> Plan:
@@ -78,6 +80,7 @@ def invoices() -> Plan:
         drop=names.index(_TO_DROP),
         resume=names.index(_TO_RESUME),
         target="extract",
+        ended_before_resume=1,
     )
 
 

@@ -19,7 +19,7 @@ from piton.domain.status import NodeStatus
 WIDTH: Final = 120
 """Columns that a timeline needs."""
 
-_NAME: Final = 24
+_NAME: Final = 20
 _BAR: Final = 60
 _MOST_ROWS: Final = 40
 _WAITS: Final = "░"

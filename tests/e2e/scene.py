@@ -141,11 +141,6 @@ class Scene:
         """Where a node stands."""
         return glance(self.api, execution_id).nodes[node_id][0]
 
-    def in_body(self, start: BodyStart) -> bool:
-        """Whether the row of this very attempt says that it is running."""
-        seen = glance(self.api, start.execution_id)
-        return seen.nodes[start.node_id] == (NodeStatus.RUNNING, start.attempt)
-
     def judge(
         self,
         expected: Mapping[str, Expected],

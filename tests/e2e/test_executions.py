@@ -70,7 +70,7 @@ def test_a_killed_worker_costs_its_attempt_and_nothing_else(scene: Scene) -> Non
         return next((each for each in scene.starts(id_) if each.node_id == "body"), None)
 
     kill = faults.kill_worker(
-        scene.stack, WORKER, candidate, scene.bodies.starts, scene.in_body, deadline_s=DEADLINE_S
+        scene.stack, WORKER, candidate, scene.bodies.starts, deadline_s=DEADLINE_S
     )
     scene.ends(id_, sweeping=True)
     metrics = sweeps(scene.stack.aws.logs, scene.stack.log_group("watchdog"), began).counters

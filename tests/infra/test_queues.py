@@ -89,7 +89,7 @@ def test_each_queue_is_consumed_by_one_function(
     assert consumer(stage, source)["FunctionName"].split("-", 2)[2] == function
     assert source["BatchSize"] == batch
     # On the embedded AWS, the runs of all functions share one machine.
-    limit = 10 if consumer(stage, source)["FunctionName"].startswith("piton-local-") else 1000
+    limit = 6 if consumer(stage, source)["FunctionName"].startswith("piton-local-") else 1000
     assert source["ScalingConfig"] == {"MaximumConcurrency": min(concurrency, limit)}
     assert source["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
 

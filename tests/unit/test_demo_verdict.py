@@ -26,7 +26,7 @@ HEALED = {"StalledNodeRecovered": 1.0, "LostFrontierRecovered": 1.0}
 
 
 def start(node: str, at: int, fence: int = 1, pid: int = 7) -> BodyStart:
-    return BodyStart(at, pid, RUN, node, fence, fence)
+    return BodyStart(at, pid, "acme", RUN, 0, node, fence, fence)
 
 
 def ended(node: str, at: int, kind: EventType = EventType.NODE_COMPLETED, fence: int = 1) -> Fact:
@@ -289,7 +289,7 @@ def test_sources_are_read_as_they_are_written() -> None:
         "attempt": 2,
         "not_before": 1,
     }
-    assert BodyStart.parse(json.dumps(line)) == BodyStart(5, 6, RUN, "a", 2, 2)
+    assert BodyStart.parse(json.dumps(line)) == BodyStart(5, 6, "acme", RUN, 0, "a", 2, 2)
 
     node = {
         "event_id": "e",
