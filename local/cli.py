@@ -1,7 +1,7 @@
 """`piton`: users, workflows and executions from the command line.
 
-Exit codes: 0 done, 1 refused (`<code>: <message>` on standard error), 2 wrong usage,
-3 the deployment does not answer.
+Exit codes: 0 done, 1 refused (`<code>: <message>` on standard error) or not survived, 2 wrong
+usage, 3 the deployment does not answer.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from rich.console import Console
 from rich.live import Live
 
 from local.client import Api, ApiRejected, ApiUnreachable
+from local.crashtest.cli import SUMMARY, add_arguments, crashtest
+from local.crashtest.sweep import CrashtestError
 from local.picture import picture
 from local.target import Target, TargetError
 from local.users import Users
@@ -174,6 +176,15 @@ def _cancel(asked: Asked) -> None:
     _say(asked, execution, f"{asked.id} is {execution['status'].lower()}")
 
 
+def _crashtest(asked: Asked) -> None:
+    try:
+        survived = crashtest(asked, _text(asked.file), _input(asked.input))
+    except CrashtestError as error:
+        raise UsageError(str(error)) from error
+    if not survived:
+        sys.exit(REFUSED)
+
+
 def _existing(api: Api, execution_id: str, *, payloads: bool = False) -> dict[str, Any]:
     execution = api.execution(execution_id, payloads=payloads)
     if execution is None:
@@ -276,6 +287,8 @@ def parser() -> argparse.ArgumentParser:
     added = command("cancel", _cancel, "end an execution for good")
     added.add_argument("id")
     added.add_argument("--reason", help="a note for the reader")
+
+    add_arguments(command("crashtest", _crashtest, SUMMARY))
     return parser
 
 

@@ -22,6 +22,7 @@ from tests.support.markdown import DOCUMENTS, Block, blocks, name_of
 KNOWN = {
     "bash aws",  # needs an account
     "bash make",  # needs this machine only
+    "bash local",  # needs nothing but the project
     "bash stack",  # needs a deployment, here or on AWS
     "graphql",
     "insights",

@@ -14,7 +14,7 @@ from infra.schema import SCHEMA
 from tests.support.commands import WrongCommand, check, commands
 from tests.support.markdown import Block, blocks
 
-SHELL = ("bash make", "bash stack", "bash aws")
+SHELL = ("bash make", "bash local", "bash stack", "bash aws")
 SCALARS = "scalar AWSJSON scalar AWSDateTime"
 
 schema = build_ast_schema(parse(SCHEMA.read_text() + SCALARS), assume_valid_sdl=True)
@@ -60,6 +60,7 @@ def test_graphql_fits_the_schema(block: Block) -> None:
         "piton resume",
         "piton start hello --input '[1]'",
         "piton register examples/none.yaml",
+        "piton crashtest examples/none.yaml",
         "piton frobnicate",
         "npx cdk deploy --everything",
         "npx cdk deploy -c stage=staging",

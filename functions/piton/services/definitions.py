@@ -16,9 +16,10 @@ from piton.services import documents
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A checked workflow: the author's document in canonical JSON, and its graph."""
+    """A checked workflow: the author's document in canonical JSON, its nodes and its graph."""
 
     text: str
+    specs: tuple[NodeSpec, ...]
     graph: Graph
 
 
@@ -30,9 +31,10 @@ def parse_definition(text: str, *, pools: Pools, check_condition: CheckCondition
     document = documents.read(text)
     try:
         workflow = WorkflowDocument.model_validate(document.value)
+        specs = tuple(_spec(node) for node in workflow.nodes)
         graph = compile_graph(
             workflow.id,
-            [_spec(node) for node in workflow.nodes],
+            specs,
             pools=pools,
             check_condition=check_condition,
             timeout_s=workflow.timeout_s,
@@ -43,7 +45,7 @@ def parse_definition(text: str, *, pools: Pools, check_condition: CheckCondition
     except InvalidDefinition as error:
         located = [document.locate(problem) for problem in error.problems]
         raise InvalidDefinition(located) from error
-    return Definition(canonical.dumps(document.value), graph)
+    return Definition(canonical.dumps(document.value), specs, graph)
 
 
 def _spec(node: NodeDocument) -> NodeSpec:

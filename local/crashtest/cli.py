@@ -1,0 +1,186 @@
+"""`piton crashtest`: what happens to a workflow when a process dies, at every place it can."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import logging
+import os
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from local.crashtest.points import Point
+from local.crashtest.report import Report, command_line
+from local.crashtest.subject import FindTask, Subject, load_tasks, stub
+from local.crashtest.sweep import MOST_PAIRS, CrashtestError, replay, run
+from piton.domain.canonical import Json
+from piton.domain.compile import PoolLimits, Pools
+from piton.domain.errors import InvalidDefinition
+from piton.domain.graph import DEFAULT_POOL
+
+REPORT: Final = Path("build/reports/crashtest.json")
+SUMMARY: Final = "crash a workflow before and after every call that it makes"
+_SHOWN: Final = 10
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Add what the command takes."""
+    parser.add_argument("file", help="the workflow's file, - for standard input")
+    parser.add_argument(
+        "--tasks",
+        nargs="+",
+        metavar="MODULE",
+        help="modules with its tasks; those of the pool `default` unless given",
+    )
+    parser.add_argument("--stub", action="store_true", help="run no task, each returns its node")
+    parser.add_argument("--input", metavar="JSON", help="an object, @FILE or -")
+    parser.add_argument("--pairs", action="store_true", help="also crash a second time")
+    parser.add_argument(
+        "--most-pairs", type=int, default=MOST_PAIRS, metavar="N", help=f"{MOST_PAIRS} by default"
+    )
+    parser.add_argument(
+        "--at", nargs="+", metavar="POINT", help="only crash there, such as 17:after, and trace it"
+    )
+    parser.add_argument("--report", type=Path, default=REPORT, help=f"{REPORT} by default")
+
+
+def crashtest(asked: Namespace, text: str, execution_input: Mapping[str, Json]) -> bool:
+    """Carry out the command; True when the workflow survives. Raises `CrashtestError`."""
+    subject = _subject(asked, text, execution_input)
+    # Tasks and services log every failure, and here they fail as planned.
+    logging.disable(logging.CRITICAL)
+    try:
+        return _replay(asked, subject) if asked.at else _sweep(asked, subject)
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+def _sweep(asked: Namespace, subject: Subject) -> bool:
+    most_pairs = asked.most_pairs if asked.pairs else 0
+    console = Console(stderr=asked.json)
+    report = _with_progress(subject, most_pairs, console)
+    command = _command(asked)
+    report.write(asked.report, command)
+    if asked.json:
+        print(json.dumps(report.to_json(command)))
+    else:
+        _show(console, subject, report, most_pairs, command)
+        console.print(f"report: {asked.report}", highlight=False)
+    return not report.failures
+
+
+def _replay(asked: Namespace, subject: Subject) -> bool:
+    try:
+        points = sorted(Point.parse(text) for text in asked.at)
+    except ValueError as error:
+        raise CrashtestError(str(error)) from error
+    failure, trace = replay(subject, points)
+    if asked.json:
+        problem = failure.problem if failure else None
+        print(json.dumps({"problem": problem, "trace": list(trace)}))
+    else:
+        for line in trace:
+            print(line)
+        print(failure.problem if failure else "survived")
+    return failure is None
+
+
+# --- The subject ---------------------------------------------------------------------------
+
+
+def _subject(asked: Namespace, text: str, execution_input: Mapping[str, Json]) -> Subject:
+    limits, default_modules = _pools()
+    find = stub if asked.stub else _tasks(asked.tasks or default_modules)
+    try:
+        return Subject.parse(text, find, execution_input, limits)
+    except InvalidDefinition as error:
+        problems = "; ".join(str(problem) for problem in error.problems)
+        raise CrashtestError(f"{asked.file}: {problems}") from error
+
+
+def _tasks(modules: list[str]) -> FindTask:
+    # The user's own modules lie where the command is called.
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        return load_tasks(modules)
+    except ImportError as error:
+        raise CrashtestError(f"the tasks cannot be imported: {error}") from error
+
+
+def _pools() -> tuple[Pools, list[str]]:
+    """The limits of every pool, and the modules of the default one."""
+    # Only here: it starts the Node process of the CDK.
+    os.environ.setdefault("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "20")
+    pools = importlib.import_module("infra.pools").POOLS
+    limits = {
+        pool.name: PoolLimits(pool.max_task_timeout_s, frozenset(pool.allowed_lambdas))
+        for pool in pools
+    }
+    modules = [
+        module for pool in pools if pool.name == DEFAULT_POOL for module in pool.task_modules
+    ]
+    return limits, modules
+
+
+def _command(asked: Namespace) -> str:
+    words = [asked.file]
+    words += ["--tasks", *asked.tasks] if asked.tasks else []
+    words += ["--stub"] if asked.stub else []
+    words += ["--input", asked.input] if asked.input else []
+    return command_line(words)
+
+
+# --- What is shown -------------------------------------------------------------------------
+
+
+def _with_progress(subject: Subject, most_pairs: int, console: Console) -> Report:
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[failed]} failed"),
+    )
+    with Progress(*columns, console=console) as progress:
+        singly = progress.add_task("one crash", total=None, failed=0)
+        twice = progress.add_task("two crashes", total=None, failed=0, visible=most_pairs > 0)
+
+        def advanced(report: Report, total: int) -> None:
+            if report.pairs:
+                failed = report.pairs - report.pairs_survived
+                progress.update(twice, completed=report.pairs, total=total, failed=failed)
+            else:
+                failed = report.crash_points - report.survived
+                progress.update(singly, completed=report.crash_points, total=total, failed=failed)
+
+        return run(subject, most_pairs=most_pairs, advanced=advanced)
+
+
+def _show(
+    console: Console, subject: Subject, report: Report, most_pairs: int, command: str
+) -> None:
+    table = Table(title=report.workflow, title_justify="left", show_header=False)
+    table.add_row("clean run", f"{report.ended}, {report.calls} calls")
+    table.add_row("crash points survived", f"{report.survived} of {report.crash_points}")
+    if most_pairs:
+        table.add_row("pairs survived", f"{report.pairs_survived} of {report.pairs}")
+        table.add_row("pairs left out", f"{report.pairs_skipped} (at most {most_pairs} are run)")
+    if subject.lambdas:
+        table.add_row("Lambda nodes, as stubs", ", ".join(subject.lambdas))
+    if report.unstable:
+        table.add_row("results that change", ", ".join(report.unstable))
+    console.print(table, highlight=False)
+    for failure in report.failures[:_SHOWN]:
+        for crash in failure.crashes:
+            console.print(f"- {crash}", markup=False, highlight=False)
+        console.print(f"  {failure.problem}", markup=False, highlight=False)
+        console.print(f"  {command} --at {failure.at}", markup=False, highlight=False)
+    if len(report.failures) > _SHOWN:
+        console.print(f"and {len(report.failures) - _SHOWN} more")
