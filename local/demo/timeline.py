@@ -94,8 +94,8 @@ class Timeline:
             pad_edge=False,
             show_header=False,
         )
-        table.add_column(no_wrap=True, width=_NAME)
-        table.add_column(no_wrap=True, width=_BAR)
+        table.add_column(no_wrap=True, min_width=_NAME)
+        table.add_column(no_wrap=True, min_width=_BAR)
         table.add_column(no_wrap=True)
         shown = self._shown(record)
         for node in shown:
