@@ -43,7 +43,7 @@ def run(
     strands = Strands()
     try:
         sweep = _Sweep(subject, strands, mutations or {}, advanced)
-        firsts = sweep.singly()
+        firsts = sweep.singly(keeping=most_pairs > 0)
         if most_pairs:
             sweep.in_pairs(firsts, most_pairs)
         return sweep.report
@@ -91,8 +91,8 @@ class _Sweep:
             tuple(sorted(self._unstable)),
         )
 
-    def singly(self) -> list[tuple[Point, Trial]]:
-        """Crash at every point. Returns the runs that are worth a second crash."""
+    def singly(self, *, keeping: bool) -> list[tuple[Point, Trial]]:
+        """Crash at every point. Returns the runs worth a second crash, if they are kept."""
         kept: list[tuple[Point, Trial]] = []
         calls = self._clean.calls
         for number, call in enumerate(calls, 1):
@@ -101,7 +101,7 @@ class _Sweep:
                 failure, trial = self.crash((point,))
                 self.report.add(failure, pair=False)
                 self.advanced(self.report, 2 * len(calls))
-                if failure is None and point in distinct:
+                if keeping and failure is None and point in distinct:
                     kept.append((point, trial))
         return kept
 

@@ -17,7 +17,7 @@ from local.crashtest.samples import SAMPLE_SUBJECTS, chain
 from local.crashtest.subject import Subject, stub
 from local.crashtest.sweep import CrashtestError, replay, run
 from local.simulator.network import Stream
-from piton.domain.compile import NodeSpec
+from piton.domain.compile import NodeSpec, PoolLimits
 from piton.domain.retry import RetryPolicy
 from piton.services.sweep import Sweep
 from piton.storage import operations as op
@@ -105,6 +105,16 @@ def test_a_node_with_one_attempt_does_not_survive() -> None:
     found, trace = replay(once, [crash.point for crash in failures[0].crashes])
     assert found == failures[0]
     assert any("dies" in line for line in trace)
+
+
+def test_a_lambda_node_runs_as_a_stub() -> None:
+    arn = "arn:aws:lambda:eu-west-1:000000000000:function:echo"
+    pools = {"default": PoolLimits(900, frozenset({arn}))}
+    subject = Subject("calls", (NodeSpec("call", lambda_arn=arn),), stub, pools=pools)
+    assert subject.lambdas == ("call",)
+    report = run(subject)
+    assert report.ended == "completed"
+    assert report.failures == []
 
 
 def test_results_that_change_are_told_and_not_compared() -> None:
