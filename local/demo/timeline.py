@@ -96,16 +96,17 @@ class Timeline:
         )
         table.add_column(no_wrap=True, min_width=_NAME)
         table.add_column(no_wrap=True, min_width=_BAR)
-        table.add_column(no_wrap=True)
-        shown = self._shown(record)
+        table.add_column()
+        reached = [node for node in record.nodes if node.status is not NodeStatus.PENDING]
+        shown = self._chosen(record, reached)
         for node in shown:
             table.add_row(_name(node.id), _bar(node, scale), self._remark(record, node))
-        hidden = len(record.nodes) - len(shown)
+        hidden = len(reached) - len(shown)
         if hidden:
             table.add_row(Text(f"and {hidden} more", "dim"))
         return table
 
-    def _shown(self, record: ExecutionRecord) -> list[NodeRecord]:
+    def _chosen(self, record: ExecutionRecord, nodes: Sequence[NodeRecord]) -> list[NodeRecord]:
         """Return the nodes to show in the order of time: those with a story, then the longest."""
 
         def weight(node: NodeRecord) -> tuple[bool, int, int]:
@@ -116,8 +117,7 @@ class Timeline:
             )
             return bool(self._remark(record, node).plain), len(node.attempts), ran
 
-        reached = [node for node in record.nodes if node.status is not NodeStatus.PENDING]
-        chosen = sorted(reached, key=weight, reverse=True)[:_MOST_ROWS]
+        chosen = sorted(nodes, key=weight, reverse=True)[:_MOST_ROWS]
         return sorted(chosen, key=lambda node: node.queued_at or node.finished_at or 0)
 
     def _remark(self, record: ExecutionRecord, node: NodeRecord) -> Text:
