@@ -119,6 +119,24 @@ def test_case_22_one_sweep_finds_what_is_ready_while_nothing_runs(lost: int) -> 
         check_end(engine)
 
 
+@pytest.mark.parametrize("nodes", [1, 2])
+@pytest.mark.parametrize("step", range(6))
+def test_case_22_one_sweep_finds_what_a_dead_step_runner_left(step: int, nodes: int) -> None:
+    """It died behind one of its writes, also between the last node's end and the execution's."""
+    with Engine(chain(*[Behaviour()] * nodes)) as engine:
+        [parcel] = settle(engine, held=ENDS)
+        go_with_fault(engine, engine.deliver(parcel), step, Fault.CRASH_AFTER)
+        engine.flight.clear()
+        if not engine.execution().terminal:
+            sweep_when_due(engine)
+        if nodes == 1:
+            assert engine.execution().status is ExecutionStatus.COMPLETED
+        else:
+            assert engine.nodes()["n1"].status is NodeStatus.QUEUED
+        drive(engine, Script())
+        check_end(engine)
+
+
 def elsewhere(engine: Engine) -> ExecutionRef:
     """An execution of which nothing is stored any more."""
     return replace(engine.ref, execution_id="01K" + "Z" * 23)

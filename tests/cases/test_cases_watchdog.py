@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import closing
 from datetime import UTC, datetime
-from itertools import product
+from itertools import pairwise, product
 
 import pytest
 
@@ -145,6 +145,8 @@ def test_case_12_time_in_the_queue_is_no_time_of_the_attempt() -> None:
             sweep_when_due(engine)
         row = engine.nodes()["n0"]
         assert (row.status, row.attempt, row.fence) == (NodeStatus.QUEUED, 1, 1)
+        # Nobody even tried to judge it by the clock of an attempt.
+        assert engine.figures.counts[Counter.STALE_WRITE_REFUSED] == 0
         worker = engine.deliver(parcel)
         go(engine, worker, 3)
         assert engine.nodes()["n0"].claimed_at == engine.clock.now
@@ -279,7 +281,12 @@ def test_case_18_a_message_that_waits_is_repeated_seldom_and_runs_once(minutes: 
             sweep_when_due(engine)
         sent = dispatches(engine, "n0")
         assert {(each.fence, each.attempt) for each in sent} == {(1, 1)}
-        assert len(sent) <= 2 + minutes.bit_length() + minutes // 15
+        times = sorted(
+            {int(str(r.new["node_sent_at"])) for r in engine.feed if "node_sent_at" in r.new}
+        )
+        assert len(times) == len(sent)
+        for sends, (earlier, later) in enumerate(pairwise(times)):
+            assert later - earlier >= min(MINUTE << sends, engine.settings.sweep_slowest_ms)
         for parcel in parcels(engine, is_dispatch):
             engine.deliver(parcel)
         race(engine, Script())
