@@ -94,12 +94,16 @@ def _outcome(node_id: str, body: BodyPlan, inputs: Inputs) -> Returned | Raised:
 class VirtualRunner:
     """`ports.BodyRunner` in virtual time. Bodies that follow no script take none.
 
-    `sleep` stops the calling strand for some milliseconds.
+    `sleep` stops the calling strand for some milliseconds. `stall` tells for how long the process
+    of the body that starts stands still, its lease with it.
     """
 
-    def __init__(self, clock: Clock, sleep: Callable[[int], None]) -> None:
+    def __init__(
+        self, clock: Clock, sleep: Callable[[int], None], stall: Callable[[], int]
+    ) -> None:
         self._clock = clock
         self._sleep = sleep
+        self._stall = stall
 
     def run(
         self,
@@ -127,6 +131,8 @@ class VirtualRunner:
         end = 2**62 if script.hangs else start + script.duration_ms
         limit = 2**62 if script.hangs else start + timeout_ms
         beat = start + heartbeat_ms
+        if stands_still := self._stall():
+            self._sleep(stands_still)
         while True:
             mark = marks[0][0] if marks else end
             self._sleep(max(0, min(beat, end, limit, mark) - self._clock.monotonic_ms()))

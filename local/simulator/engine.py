@@ -104,7 +104,7 @@ def _build(outside: Outside, process: Process) -> Services:
     bodies = Bodies(
         outside.tasks,
         InputReader(store, payloads),
-        VirtualRunner(clock, host.sleep),
+        VirtualRunner(clock, host.sleep, host.stall),
         NoLambdas(),
         clock,
         settings,

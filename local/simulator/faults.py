@@ -15,7 +15,7 @@ class Place(StrEnum):
     """What is counted to say when a fault strikes.
 
     Calls are those that a process of one kind makes to the stores, the bus and the queues; `CALL`
-    counts all of them. `COMMIT` counts writes that changed something.
+    counts all of them. `COMMIT` counts writes that changed something, `BODY` bodies that start.
     """
 
     COMMANDS = "commands"
@@ -27,6 +27,7 @@ class Place(StrEnum):
     CALL = "call"
     DISPATCH = "dispatch"
     EVENT = "event"
+    BODY = "body"
     COMMIT = "commit"
 
 
@@ -52,6 +53,7 @@ class Kind(StrEnum):
     LATE = "late commit"
     PAUSED = "paused"
     STALE_INDEX = "stale index"
+    STALLED = "stalled"
 
     MESSAGE_LOST = "message lost"
     MESSAGE_REPEATED = "message repeated"
@@ -99,7 +101,7 @@ class Fault:
     @property
     def may_cost_an_attempt(self) -> bool:
         """True when an attempt of a node may be used up by this fault."""
-        if self.kind in (Kind.RESTART, Kind.DEAD_LETTERED):
+        if self.kind in (Kind.RESTART, Kind.DEAD_LETTERED, Kind.STALLED):
             return True
         return self.kind in CALL_FAULTS and self.place in _IN_THE_WAY_OF_ATTEMPTS
 

@@ -35,6 +35,7 @@ _CALLS_PER_NODE: Final = {
     Place.DISPATCH: 1.3,
     Place.EVENT: 1.5,
     Place.COMMIT: 5.0,
+    Place.BODY: 1.0,
 }
 """About how many events of each kind a run has, so that most faults strike."""
 
@@ -161,10 +162,12 @@ def _skews(random: Random) -> dict[Place, tuple[int, ...]]:
 def _faults(random: Random, size: int) -> tuple[Fault, ...]:
     count = random.choices(range(MOST_FAULTS + 1), [14, 12, 12, 12, 10, 10, 8, 6, 4, 4])[0]
     # Some worlds have faults of one family only, so that exact outcomes can be demanded there.
-    family = random.choice((_call_fault, _call_fault, _message_fault, _happening, None, None))
+    family = random.choice(
+        (_call_fault, _call_fault, _message_fault, _happening, _stalled, None, None)
+    )
     faults: list[Fault] = []
     for _ in range(count):
-        make = family or random.choices((_call_fault, _message_fault, _happening), (6, 3, 3))[0]
+        make = family or random.choices(_FAMILIES, (6, 3, 3, 2))[0]
         faults.append(make(random, size))
     if chance(random, 0.25):
         faults.append(_cancel_or_resume(random, size))
@@ -203,6 +206,14 @@ def _happening(random: Random, size: int) -> Fault:
     return Fault(kind, Place.COMMIT, _number(random, Place.COMMIT, size))
 
 
+def _stalled(random: Random, size: int) -> Fault:
+    amount = random.choice((32_000, 70_000, 100_000, 150_000, 400_000))
+    return Fault(Kind.STALLED, Place.BODY, random.randint(1, size + 1), amount)
+
+
 def _cancel_or_resume(random: Random, size: int) -> Fault:
     kind = random.choice((Kind.CANCEL, Kind.CANCEL, Kind.RESUME))
     return Fault(kind, Place.COMMIT, _number(random, Place.COMMIT, size))
+
+
+_FAMILIES: Final = (_call_fault, _message_fault, _happening, _stalled)

@@ -155,6 +155,10 @@ class Host:
             self.agenda.after(delay_ms, partial(self._go, task))
         task.strand.pause()
 
+    def stall(self) -> int:
+        """For how long the process of the next body to start stands still."""
+        return _amount(self.plan.next(Place.BODY), Kind.STALLED)
+
     def call(self, action: Callable[[], T], what: str, *, writes: bool) -> T:
         """Carry out one call to the outside, with whatever is planned to go wrong with it."""
         task = self._current

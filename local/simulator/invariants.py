@@ -5,8 +5,7 @@ Each rule is a function in a list: what is added to the engine adds its own.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -17,13 +16,9 @@ from piton.domain.canonical import Json
 from piton.domain.errors import Bug
 from piton.domain.graph import Graph
 from piton.domain.replay import ExecutionState, NodeState, replay_execution, replay_node
-from piton.domain.rows import META_SK, NODE_SK_PREFIX, ExecutionRef, ExecutionRow, NodeRow
-from piton.domain.status import NodeStatus
-from piton.storage.sqlite import FeedRecord
+from piton.domain.rows import ExecutionRef, ExecutionRow, NodeRow
+from piton.domain.status import NodeStatus, Reason
 from piton.tasks import Context, Inputs
-
-ExpectedInputs = Callable[[str, Mapping[str, Outcome]], Json]
-"""The inputs of a node, from how the nodes that have ended did so, by id."""
 
 
 @dataclass
@@ -242,7 +237,7 @@ def completed_only_with_all_ended(rows: Rows, change: ExecutionChange) -> None:
     resolved = end.resolved if end else frozenset[int]()
     if resolved != set(rows.graph.predecessors[rows.graph.end]):
         _fail(f"{change.ref.execution_id}: completed before its end was reached")
-    unfinished = [row.node_id for row in mine if not row.terminal and row.ordinal != _end(rows)]
+    unfinished = [row.node_id for row in mine if not row.terminal and row.ordinal != rows.graph.end]
     if unfinished:
         _fail(f"{change.ref.execution_id}: completed while {unfinished} had not ended")
 
@@ -251,16 +246,27 @@ def completed_only_with_all_ended(rows: Rows, change: ExecutionChange) -> None:
 
 
 def finished_never_starts_again(rows: Rows, start: BodyStart) -> None:
-    """The body of a node that has ended never starts for a holder of its fence."""
+    """The body of a node that has ended never starts for the holder of its fence.
+
+    One holder may be late: the one whose attempt a sweep has declared dead, for good, between its
+    claim and its body. No fence can stop it there; what it writes is refused.
+    """
     row = rows.of(start.ref)[start.context.node_id]
     if row.fence < start.context.fence:
         _fail(f"{start.context.node_id}: a body with fence {start.context.fence}, row {row.fence}")
-    if row.terminal and row.fence == start.context.fence:
+    if ended_by_its_holder(row) and row.fence == start.context.fence:
         _fail(f"{start.context.node_id}: its body starts though it is {row.status}")
+
+
+def ended_by_its_holder(row: NodeRow) -> bool:
+    """True when a node has ended, and not because a sweep gave up its last attempt."""
+    given_up = row.status is NodeStatus.FAILED and row.reason in _GIVEN_UP
+    return row.terminal and not given_up
 
 
 # --- The lists -----------------------------------------------------------------------------
 
+_GIVEN_UP: Final = frozenset({Reason.LEASE_EXPIRED, Reason.NODE_HUNG})
 _ENDS: Final = frozenset({"N2", "N3", "N6", "N8", "N13", "N14", "N15"})
 
 NodeRule = Callable[[Rows, NodeChange], None]
@@ -287,66 +293,3 @@ EXECUTION_RULES: Final[tuple[ExecutionRule, ...]] = (
     completed_only_with_all_ended,
 )
 BODY_RULES: Final[tuple[BodyRule, ...]] = (finished_never_starts_again,)
-
-
-class Watch:
-    """Applies the rules to each change and to each start of a body."""
-
-    def __init__(
-        self, graph: Graph, inputs: ExpectedInputs, blob: Callable[[str], bytes | None]
-    ) -> None:
-        self.rows = Rows(graph, blob)
-        self.bodies: Counter[tuple[ExecutionRef, str, int]] = Counter()
-        self.node_rules = list(NODE_RULES)
-        self.execution_rules = list(EXECUTION_RULES)
-        self.body_rules = list(BODY_RULES)
-        self._inputs = inputs
-
-    def change(self, record: FeedRecord) -> None:
-        """Take in one commit. Raises `Violation`."""
-        self._check_life(record)
-        if record.sk == META_SK:
-            self._execution(record)
-        elif record.sk.startswith(NODE_SK_PREFIX):
-            self._node(record)
-
-    def body(self, start: BodyStart) -> None:
-        """Take in the start of a body. Raises `Violation`."""
-        place = (start.ref, start.context.node_id, start.context.fence)
-        self.bodies[place] += 1
-        if self.bodies[place] > 1:
-            _fail(f"{start.context.node_id}: two bodies with fence {start.context.fence}")
-        for rule in self.body_rules:
-            rule(self.rows, start)
-        expected = self._inputs(start.context.node_id, self.rows.outcomes(start.ref))
-        if dict(start.inputs) != expected:
-            _fail(f"{start.context.node_id}: was given {start.inputs}, expected {expected}")
-
-    def _check_life(self, record: FeedRecord) -> None:
-        place = (record.pk, record.sk)
-        expires = record.new.get("expires_at")
-        known = self.rows.expires_at.setdefault(place, expires if isinstance(expires, int) else 0)
-        if known == 0 or known != expires:
-            _fail(f"{record.sk}: expires_at is {expires!r}, was {known}")
-        meta = self.rows.expires_at.get((record.pk, META_SK), known)
-        if record.pk.startswith("EX#") and meta != known:
-            _fail(f"{record.sk}: expires at {known}, its execution at {meta}")
-
-    def _execution(self, record: FeedRecord) -> None:
-        new = ExecutionRow.from_attributes(record.new)
-        change = ExecutionChange(new.ref, self.rows.executions.get(new.ref), new)
-        for rule in self.execution_rules:
-            rule(self.rows, change)
-        self.rows.executions[new.ref] = new
-
-    def _node(self, record: FeedRecord) -> None:
-        ref = ExecutionRef.from_pk(record.pk)
-        new = NodeRow.from_attributes(record.new)
-        old = self.rows.nodes.get((ref, new.ordinal)) or NodeRow(new.ordinal)
-        for rule in self.node_rules:
-            rule(self.rows, NodeChange(ref, old, new))
-        self.rows.nodes[ref, new.ordinal] = new
-
-
-def _end(rows: Rows) -> int:
-    return rows.graph.end

@@ -32,6 +32,7 @@ class Message:
 
 Handler = Callable[[Message], End]
 Work = tuple[Process, Handler]
+RelayWork = tuple[Process, Callable[[Sequence[Change]], End]]
 
 
 class Queue:
@@ -107,12 +108,10 @@ class Queue:
 class Stream:
     """The change stream and its relays. A batch that fails comes again, smaller."""
 
-    def __init__(
-        self, host: Host, relay: Callable[[], Process], handle: Callable[..., End]
-    ) -> None:
+    def __init__(self, host: Host, relay: Callable[[], RelayWork], limit_ms: int) -> None:
         self._host = host
         self._relay = relay
-        self._handle = handle
+        self._limit_ms = limit_ms
         self._changes: list[Change] = []
         self._cursor = 0
         self._busy = False
@@ -145,8 +144,8 @@ class Stream:
             self._host.agenda.after(1000, partial(self._next, max(1, size // 2)))
 
     def _spawn(self, batch: Sequence[Change], on_end: Callable[[End], None]) -> None:
-        process = self._relay()
-        self._host.spawn(process, partial(self._handle, process, batch), on_end, limit_ms=60_000)
+        process, handler = self._relay()
+        self._host.spawn(process, partial(handler, batch), on_end, limit_ms=self._limit_ms)
 
 
 class BusAndQueues:
