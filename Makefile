@@ -11,7 +11,7 @@ export PATH := $(CURDIR)/$(BIN):$(CURDIR)/node_modules/.bin:$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint unit e2e demo up down docs bench-cost permissions lock clean
+.PHONY: help setup test lint unit e2e demo up down docs bench-cost faults faults-long permissions lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,6 +61,12 @@ docs: $(SETUP) ## Render the generated parts of README.md and docs/ again
 
 bench-cost: $(SETUP) ## Measure the write and read units per node: build/reports/cost.json
 	python -m bench.cost
+
+faults: $(SETUP) ## Models, crash points, guards, random worlds: build/reports/faults.json
+	python -m bench.faults
+
+faults-long: $(SETUP) ## A million random worlds; interrupt it and it goes on from there
+	python -m bench.faults --long
 
 permissions: $(SETUP) ## Evaluate every role offline: build/reports/permissions.json
 	python -m tests.iam.report

@@ -17,6 +17,7 @@ from botocore.config import Config
 
 import examples.dag.tasks  # noqa: F401 - registers the body of every node
 from bench.ledger import Ledger
+from bench.metrics import NoMetrics
 from handlers.step_runner import route
 from local.emulator import Emulator
 from local.tables import create_bucket, create_tables
@@ -43,7 +44,7 @@ from piton.domain.names import Tenant
 from piton.domain.rows import ExecutionRef
 from piton.domain.settings import Settings
 from piton.domain.status import ExecutionStatus, NodeStatus
-from piton.ports import Counter, Outcome, Timer, Workflow, Write
+from piton.ports import Outcome, Workflow, Write
 from piton.services.advance import Advance
 from piton.services.assembly import Engine as Services
 from piton.services.assembly import Ports
@@ -98,7 +99,7 @@ class Engine:
         )
 
     def _wire(self, blobs: S3Blobs, invoker: AwsLambdaInvoker) -> None:
-        store, clock, settings, metrics = self._store, self.clock, self._settings, _NoMetrics()
+        store, clock, settings, metrics = self._store, self.clock, self._settings, NoMetrics()
         self._workflows = Workflows(store, blobs)
         ports = Ports(
             store=store,
@@ -271,11 +272,3 @@ class _ShiftedClock(SystemClock):
 
     def now_ms(self) -> int:
         return super().now_ms() + self._ahead_ms
-
-
-class _NoMetrics:
-    def count(self, counter: Counter, amount: int = 1) -> None:
-        del counter, amount
-
-    def time(self, timer: Timer, milliseconds: int) -> None:
-        del timer, milliseconds

@@ -38,6 +38,7 @@ class Exploration:
         self._system = system
         self._recovery = Recovery(system.space)
         self._seen: set[int] = set()
+        self._grounds: set[int] = set()
         self._rows: set[RowNumbers] = set()
         self._steps = 0
         self._depth = 0
@@ -68,9 +69,12 @@ class Exploration:
         return following
 
     def _check_recovery(self, state: State) -> None:
-        if state.rows not in self._rows:
-            self._rows.add(state.rows)
-            self._recovery.check(state.rows)
+        if state.ground not in self._grounds:
+            self._grounds.add(state.ground)
+            rows = self._system.ground(state).rows
+            if rows not in self._rows:
+                self._rows.add(rows)
+                self._recovery.check(rows)
 
     def _result(self, violation: str | None, path: tuple[str, ...]) -> Explored:
         fence, attempt = _highest(self._system.space, self._rows)
@@ -100,7 +104,7 @@ def path_to_violation(system: System) -> tuple[str, ...]:
                     if after in origins:
                         continue
                     origins[after] = (state, step)
-                    recovery.check(after.rows)
+                    recovery.check(system.ground(after).rows)
                     following.append(after)
             except Violation:
                 return _way(origins, state, step)

@@ -31,6 +31,12 @@ class Call:
     dispatch: Dispatch | None = None
     nonce: int = 0
 
+    def __str__(self) -> str:
+        act = self.act.name.lower()
+        if self.dispatch is not None:
+            return f"{act} on {self.dispatch.node_id}, fence {self.dispatch.fence}, #{self.nonce}"
+        return act if self.ordinal < 0 else f"{act} from {self.ordinal}"
+
 
 class Unanswered(Enum):
     """Stands where a call got no answer, whatever became of what it asked for."""
@@ -53,6 +59,9 @@ class Writes:
     operation: Operation
     key: Key
     args: Args
+
+    def __str__(self) -> str:
+        return f"{self.operation.name} {self.key.sk}"
 
 
 @dataclass(frozen=True, slots=True)
