@@ -57,11 +57,6 @@ def main() -> int:
         return 1
     except KeyboardInterrupt:
         return _INTERRUPTED
-    for problem in verdict.problems:
-        console.print(problem, style="red", markup=False)
-    console.print(
-        "ok" if verdict.ok else "not ok", style="bold green" if verdict.ok else "bold red"
-    )
     return 0 if verdict.ok else 1
 
 
@@ -81,12 +76,22 @@ def _demonstrate(plan: Plan, console: Console) -> Verdict:
             with board.live(), observer.observing():
                 verdict = run.carry_out()
         wall_s = (CLOCK.monotonic_ms() - begun) / 1000
-    timeline = Timeline(run.records, run.labels, run.kills, run.drops).render()
-    table = summary(verdict, wall_s)
-    save_svg(picture, plan.title, timeline, table)
-    report.write_text(json.dumps(verdict.to_json(wall_s), indent=2) + "\n")
-    console.print(timeline, table)
+        timeline = Timeline(run.records, run.labels, run.kills, run.drops).render()
+        table = summary(verdict, wall_s)
+        save_svg(picture, plan.title, timeline, table)
+        report.write_text(json.dumps(verdict.to_json(wall_s), indent=2) + "\n")
+        # Before all of it is taken down, which takes a while.
+        console.print(timeline, table)
+        _announce(console, verdict)
     return verdict
+
+
+def _announce(console: Console, verdict: Verdict) -> None:
+    for problem in verdict.problems:
+        console.print(problem, style="red", markup=False)
+    console.print(
+        "ok" if verdict.ok else "not ok", style="bold green" if verdict.ok else "bold red"
+    )
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
