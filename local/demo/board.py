@@ -69,6 +69,7 @@ class Board:
         self._rows: tuple[Row, ...] = ()
         self._glances: dict[str, Glance] = {}
         self._sweeps = Sweeps()
+        self._scheduled_at = CLOCK.now_ms()
 
     def note(self, text: str, style: str = "") -> None:
         """Tell of something that has happened."""
@@ -78,9 +79,10 @@ class Board:
         )
 
     def show(self, rows: Sequence[Row]) -> None:
-        """Show these executions."""
+        """Show these executions. The schedule of the watchdog runs by now."""
         with self._lock:
             self._rows = tuple(rows)
+            self._scheduled_at = CLOCK.now_ms()
 
     def unfinished(self) -> list[Row]:
         """Executions that have not been seen at their end."""
@@ -121,7 +123,8 @@ class Board:
     def picture(self) -> Group:
         """Return the picture as it is now."""
         with self._lock:
-            rows, glances, last_sweep = self._rows, dict(self._glances), self._sweeps.last_at
+            rows, glances = self._rows, dict(self._glances)
+            counting_from = self._sweeps.last_at or self._scheduled_at
         table = Table(title=self._title, title_justify="left", box=None, pad_edge=False)
         table.add_column("execution", no_wrap=True, max_width=40)
         table.add_column("status")
@@ -140,7 +143,7 @@ class Board:
                 _bar(counts),
                 _legend(counts),
             )
-        return Group(Text(""), table, _countdown(last_sweep))
+        return Group(Text(""), table, _countdown(counting_from))
 
 
 class Observer:
@@ -211,8 +214,7 @@ def _legend(counts: Counter[NodeStatus]) -> Text:
     )
 
 
-def _countdown(last_sweep: int | None) -> Text:
-    if last_sweep is None:
-        return Text("The watchdog comes within a minute", "dim")
-    seconds = (last_sweep + SWEEP_EVERY_MS - CLOCK.now_ms()) / 1000
-    return Text(f"The watchdog comes in {seconds:.0f} s" if seconds > 0 else "Sweeping", "dim")
+def _countdown(counting_from: int) -> Text:
+    seconds = (counting_from + SWEEP_EVERY_MS - CLOCK.now_ms()) / 1000
+    text = f"The watchdog comes within {seconds:.0f} s" if seconds > 0 else "Sweeping"
+    return Text(text, "dim")
