@@ -156,27 +156,31 @@ def bring_up(
     return Stack(emulator, outputs, _open_front(emulator, outputs), Aws(emulator))
 
 
-def up() -> None:
-    """Start what is not running, deploy what has changed, and tell how to use it."""
-    emulator = Emulator.attach(STATE_FILE)
+def up(state_file: Path = STATE_FILE, stack_file: Path = ROOT / STACK_FILE) -> None:
+    """Start what is not running, deploy what has changed, and tell how to use it.
+
+    `state_file` is where `down` finds it again, `stack_file` where the command line does. Raises
+    EmulatorError and DeployError.
+    """
+    emulator = Emulator.attach(state_file)
     if emulator is not None and not emulator.is_alive():
         emulator.stop()
         emulator = None
-    started = emulator or Emulator(state_file=STATE_FILE).start()
+    started = emulator or Emulator(state_file=state_file).start()
     try:
         stack = bring_up(started)
     except BaseException:
         if emulator is None:
             started.stop()
         raise
-    stack.target.write(ROOT / STACK_FILE)
+    stack.target.write(stack_file)
     print(_INSTRUCTIONS.format(url=stack.api_url, folder=started.folder))
 
 
-def down() -> None:
-    """End what `up` started."""
-    (ROOT / STACK_FILE).unlink(missing_ok=True)
-    emulator = Emulator.attach(STATE_FILE)
+def down(state_file: Path = STATE_FILE, stack_file: Path = ROOT / STACK_FILE) -> None:
+    """End what `up` started. Raises EmulatorError."""
+    stack_file.unlink(missing_ok=True)
+    emulator = Emulator.attach(state_file)
     if emulator is None:
         print("Nothing runs.")
         return
