@@ -23,6 +23,7 @@ from local.client import Api, ApiRejected, ApiUnreachable
 from local.crashtest.cli import SUMMARY, add_arguments, crashtest
 from local.crashtest.sweep import CrashtestError
 from local.picture import picture
+from local.simulator.cli import add_commands as add_simulate
 from local.target import Target, TargetError
 from local.users import Users
 from piton.domain.names import Tenant
@@ -289,6 +290,7 @@ def parser() -> argparse.ArgumentParser:
     added.add_argument("--reason", help="a note for the reader")
 
     add_arguments(command("crashtest", _crashtest, SUMMARY))
+    add_simulate(commands)
     return parser
 
 
