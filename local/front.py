@@ -33,6 +33,7 @@ HOST: Final = "127.0.0.1"
 PATH: Final = "/graphql"
 SCHEMA: Final = Path(__file__).resolve().parent.parent / "schema" / "schema.graphql"
 MAX_BODY: Final = 1024 * 1024
+_READ_AWAY: Final = 8 * MAX_BODY
 """Bytes of a request, as on AppSync."""
 
 _TIMEOUT_S: Final = 30
@@ -171,6 +172,9 @@ class _Handler(BaseHTTPRequestHandler):
         length = self.headers.get("Content-Length", "")
         if not length.isdigit() or int(length) > MAX_BODY:
             self.close_connection = True
+            if length.isdigit() and int(length) <= _READ_AWAY:
+                # A client that is still sending would meet a closed connection, not the answer.
+                self.rfile.read(int(length))
             raise _Refused(
                 HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
                 "RequestEntityTooLargeException",

@@ -91,13 +91,16 @@ def captured_log() -> Iterator[StringIO]:
     handler = logging.StreamHandler(written)
     handler.setFormatter(watchdog.logger.registered_formatter)
     loggers = [logging.getLogger(name) for name in ("piton", watchdog.logger.name)]
+    levels = [logger.level for logger in loggers]
     for logger in loggers:
         logger.addHandler(handler)
+        logger.setLevel(logging.INFO)
     try:
         yield written
     finally:
-        for logger in loggers:
+        for logger, level in zip(loggers, levels, strict=True):
             logger.removeHandler(handler)
+            logger.setLevel(level)
 
 
 @pytest.fixture
