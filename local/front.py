@@ -33,8 +33,8 @@ HOST: Final = "127.0.0.1"
 PATH: Final = "/graphql"
 SCHEMA: Final = Path(__file__).resolve().parent.parent / "schema" / "schema.graphql"
 MAX_BODY: Final = 1024 * 1024
-_READ_AWAY: Final = 8 * MAX_BODY
 """Bytes of a request, as on AppSync."""
+_READ_AWAY: Final = 8 * MAX_BODY
 
 _TIMEOUT_S: Final = 30
 _IDLE_S: Final = 60
