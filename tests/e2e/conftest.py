@@ -7,7 +7,6 @@ import json
 import zipfile
 from collections.abc import Iterator
 
-import psutil
 import pytest
 
 from infra.contract import ContextKey
@@ -15,7 +14,7 @@ from local.client import Api
 from local.demo.evidence import BodyLog, EventTap, subscribed
 from local.stack import Stack, running
 from piton.services.caller import Group
-from tests.e2e.scene import Scene
+from tests.e2e.scene import Scene, have_died
 
 ECHO = "echo"
 
@@ -38,7 +37,7 @@ def stack() -> Iterator[Stack]:
         yield deployed
         pids = deployed.emulator.processes()
     assert pids
-    assert not [pid for pid in pids if psutil.pid_exists(pid)]
+    assert have_died(pids)
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
+import psutil
+
 from local.client import Api
 from local.demo import faults
 from local.demo.clock import until
@@ -48,6 +50,14 @@ def definition(name: str, nodes: Mapping[str, tuple[float, Sequence[str]]]) -> s
                 for id_, (seconds, needs) in nodes.items()
             ],
         }
+    )
+
+
+def have_died(pids: Sequence[int]) -> bool:
+    """Whether none of these processes runs; one that only waits to be reaped does not."""
+    return not any(
+        process.pid in pids and process.info["status"] != psutil.STATUS_ZOMBIE
+        for process in psutil.process_iter(["status"])
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import psutil
 import pytest
 
 from local.client import Api
@@ -15,6 +14,7 @@ from local.target import Target
 from local.users import Users
 from piton.domain.names import Tenant
 from piton.services.caller import Group
+from tests.e2e.scene import have_died
 
 PASSWORD = "Choose-1-of-your-own"
 
@@ -44,7 +44,7 @@ def test_up_stays_up_until_down(tmp_path: Path, capsys: pytest.CaptureFixture[st
         assert len(pids) >= 4
     finally:
         down(state, file)
-    assert not [pid for pid in pids if psutil.pid_exists(pid)]
+    assert have_died(pids)
     assert not state.exists()
     assert not file.exists()
     capsys.readouterr()
