@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from random import Random
 from typing import Final
 
@@ -22,14 +23,10 @@ from piton.domain.messages import Dispatch
 from piton.domain.settings import Settings
 from piton.ports import Publisher, TaskRegistry
 from piton.services.advance import Advance
-from piton.services.bodies import Bodies, PoolProfile
+from piton.services.assembly import Engine, Ports
+from piton.services.bodies import PoolProfile
 from piton.services.commands import Commands
 from piton.services.dead_letters import DeadLetters
-from piton.services.dispatching import Dispatching
-from piton.services.drain import Drain
-from piton.services.frontier import Frontier
-from piton.services.inputs import InputReader
-from piton.services.payloads import Payloads
 from piton.services.relay import Relay
 from piton.services.sweep import Sweep
 from piton.services.work import Work, WorkerIdentity
@@ -37,18 +34,6 @@ from piton.tasks import Permanent
 
 POOL_TIMEOUT_S: Final = 900
 POOLS: Final = {"default": PoolLimits(POOL_TIMEOUT_S)}
-
-
-@dataclass(frozen=True, slots=True)
-class Services:
-    """What one process can do. Each kind of process uses one of them."""
-
-    commands: Commands
-    advance: Advance
-    work: Work
-    sweep: Sweep
-    relay: Relay
-    dead_letters: DeadLetters
 
 
 class NoLambdas:
@@ -80,68 +65,84 @@ class Machine(Process):
     def __init__(self, outside: Outside, role: Place, number: int, skew_ms: int) -> None:
         super().__init__(role, number, SkewedClock(outside.host.agenda, skew_ms))
         self._outside = outside
-        self.services = _build(outside, self)
+        self.services = Services(outside, self)
 
     def replace(self) -> None:
         """Begin a new life: caches and all other state in memory are gone."""
         super().replace()
-        self.services = _build(self._outside, self)
+        self.services = Services(self._outside, self)
 
 
-def _build(outside: Outside, process: Process) -> Services:
-    host, settings, tally, clock = outside.host, outside.settings, outside.tally, process.clock
-    store = DistantStore(host, outside.rows)
-    blobs = DistantBlobs(host, outside.rows.blobs)
-    workflows = outside.workflows
-    random = SeededRandom(outside.random, prefix=process.number * 1000 + process.lives)
-    payloads = Payloads(store, blobs, settings)
-    dispatching = Dispatching(store, clock, random, tally)
-    drain = Drain(store, clock, tally, settings)
-    frontier = Frontier(
-        store, payloads, clock, tally, settings, evaluate_condition, _shuffled(outside.random)
-    )
-    advance = Advance(store, workflows, frontier, dispatching, drain, clock, tally)
-    bodies = Bodies(
-        outside.tasks,
-        InputReader(store, payloads),
-        VirtualRunner(clock, host.sleep, host.stall),
-        NoLambdas(),
-        clock,
-        settings,
-        PoolProfile(POOL_TIMEOUT_S * 1000, frozenset(), _nothing),
-    )
-    identity = WorkerIdentity(f"{process.name}/{process.lives}", "simulated")
-    return Services(
-        commands=Commands(
-            store=store,
-            workflows=workflows,
-            blobs=blobs,
-            clock=clock,
-            random=random,
-            metrics=tally,
-            settings=settings,
+class Services:
+    """What one process in one of its lives can do. Each kind of process uses one of them."""
+
+    def __init__(self, outside: Outside, process: Process) -> None:
+        self._outside = outside
+        self._clock = process.clock
+        self._identity = WorkerIdentity(f"{process.name}/{process.lives}", "simulated")
+        prefix = process.number * 1000 + process.lives
+        self._ports = Ports(
+            store=DistantStore(outside.host, outside.rows),
+            workflows=outside.workflows,
+            blobs=DistantBlobs(outside.host, outside.rows.blobs),
+            clock=process.clock,
+            random=SeededRandom(outside.random, prefix),
+            metrics=outside.tally,
+            settings=outside.settings,
+            condition=evaluate_condition,
+        )
+
+    @cached_property
+    def commands(self) -> Commands:
+        """The mutations of the API."""
+        ports = self._ports
+        return Commands(
+            store=ports.store,
+            workflows=ports.workflows,
+            blobs=ports.blobs,
+            clock=ports.clock,
+            random=ports.random,
+            metrics=ports.metrics,
+            settings=ports.settings,
             pools=POOLS,
             check_condition=check_condition,
-        ),
-        advance=advance,
-        work=Work(
-            store,
-            workflows,
-            payloads,
-            bodies,
-            dispatching,
-            clock,
-            random,
-            tally,
-            settings,
-            identity,
-        ),
-        sweep=Sweep(
-            store, workflows, frontier, advance, dispatching, drain, clock, tally, settings
-        ),
-        relay=Relay(outside.publisher, tally),
-        dead_letters=DeadLetters(store, workflows, dispatching, clock),
-    )
+        )
+
+    @cached_property
+    def work(self) -> Work:
+        """A worker of the only pool."""
+        host = self._outside.host
+        return self._engine.worker(
+            tasks=self._outside.tasks,
+            runner=VirtualRunner(self._clock, host.sleep, host.stall),
+            invoker=NoLambdas(),
+            pool=PoolProfile(POOL_TIMEOUT_S * 1000, frozenset(), _nothing),
+            identity=self._identity,
+        )
+
+    @cached_property
+    def relay(self) -> Relay:
+        """The outbox relay."""
+        return Relay(self._outside.publisher, self._outside.tally)
+
+    @property
+    def advance(self) -> Advance:
+        """The step runner."""
+        return self._engine.advance
+
+    @property
+    def sweep(self) -> Sweep:
+        """The watchdog."""
+        return self._engine.sweep
+
+    @property
+    def dead_letters(self) -> DeadLetters:
+        """The dead-letter function."""
+        return self._engine.dead_letters
+
+    @cached_property
+    def _engine(self) -> Engine:
+        return Engine(self._ports, _shuffled(self._outside.random))
 
 
 def _shuffled(random: Random) -> Callable[[Sequence[Callable[[], None]]], None]:
