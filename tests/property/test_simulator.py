@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import product
 
 import pytest
 
@@ -17,6 +18,7 @@ from local.simulator.shrink import shrink
 from local.simulator.strands import Strands
 from local.simulator.world import ONE_OF_EACH
 from piton.domain.compile import Need
+from piton.domain.settings import MINUTE, Settings
 from piton.storage import operations as op
 from piton.storage.algebra import Eq, NotExists, Operation, SizeBelow
 
@@ -98,6 +100,32 @@ def test_a_lost_dispatch_costs_no_attempt(strands: Strands) -> None:
     counts = {name: n for (name, applied), n in played.outcomes.items() if applied}
     assert counts["node.claim"] == 2
     assert counts["node.resend"] == 1
+
+
+def straggling(skew_ms: int) -> Iterator[Scenario]:
+    """A step runner stops before each of its writes, just as its execution is cancelled.
+
+    The one who notes the end is behind, the one who waits for stragglers ahead. The message that
+    would clean up behind the step runner is lost.
+    """
+    lost = tuple(Fault(Kind.MESSAGE_LOST, Place.DISPATCH, number) for number in (1, 2))
+    skews = {**ONE_OF_EACH, Place.COMMANDS: (-skew_ms,), Place.WATCHDOG: (skew_ms,)}
+    for call, commit in product(range(1, 9), range(3, 9)):
+        paused = Fault(Kind.PAUSED, Place.STEP_RUNNER, call, 55_000)
+        cancel = Fault(Kind.CANCEL, Place.COMMIT, commit)
+        sweep = Fault(Kind.SWEEP, Place.COMMIT, commit + 1)
+        yield replace(chain(paused, cancel, sweep, *lost), skews=skews)
+
+
+def test_no_straggler_outlives_the_list_while_clocks_are_as_good_as_assumed(
+    strands: Strands,
+) -> None:
+    skew_ms = Settings().clock_skew_ms
+    assert [v for s in straggling(skew_ms) if (v := play(s, strands).violation)] == []
+
+
+def test_worse_clocks_than_assumed_leave_something_behind(strands: Strands) -> None:
+    assert any(play(scenario, strands).violation for scenario in straggling(8 * MINUTE))
 
 
 def weakened(operation: Operation, attribute: str) -> dict[str, Operation]:

@@ -35,6 +35,7 @@ class Settings:
     resends_before_parking: int = 6
 
     handler_timeout_ms: int = 60 * SECOND
+    # How far the clock of any process may be from the true time, to either side.
     clock_skew_ms: int = 5 * MINUTE
 
     @property
@@ -46,9 +47,10 @@ class Settings:
     def drain_ms(self) -> int:
         """How long after an execution's end a straggling write may still create a row.
 
-        Two runs of the slowest handler (one that read before the end and one retry) plus skew.
+        Two runs of the slowest handler (one that read before the end and one retry), and the
+        difference of two clocks of which one is behind and the other ahead.
         """
-        return 2 * self.handler_timeout_ms + self.clock_skew_ms
+        return 2 * self.handler_timeout_ms + 2 * self.clock_skew_ms
 
     def resend_after_ms(self, sends: int) -> int:
         """Wait after dispatch number `sends` (from 0) before it counts as lost."""
