@@ -22,6 +22,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from bench.embedded import microseconds_per_node
 from bench.guards import check_guards, mutants
+from bench.long_run import SEEDS as LONG_SEEDS
+from bench.long_run import long_run
 from local.crashtest import samples
 from local.docs.cases import counts
 from local.model.check import Exercise
@@ -30,13 +32,9 @@ from local.model.system import Bounds
 from local.simulator.campaign import Summary, run_campaign
 
 REPORT: Final = Path("build/reports/faults.json")
-LONG_STATE: Final = Path("build/faults-long.json")
 SEEDS: Final = 10_000
-LONG_SEEDS: Final = 1_000_000
-LONG_FIRST: Final = 1_000_000
 MOST_US_PER_NODE: Final = 1000
 _SEEDS_PER_MUTANT: Final = 60
-_LONG_CHUNK: Final = 2000
 _CHAIN: Final = 1000
 _JOBS: Final = os.cpu_count() or 1
 EXERCISES: Final = (
@@ -128,26 +126,6 @@ def is_good(report: Mapping[str, float]) -> bool:
     )
 
 
-def long_run() -> bool:
-    """Play worlds until there are a million, keeping what is done. True when all were good."""
-    done, steps, bad = 0, 0, list[int]()
-    if LONG_STATE.exists():
-        state = json.loads(LONG_STATE.read_text("utf-8"))
-        done, steps, bad = state["seeds"], state["steps"], state["violations"]
-        console.print(f"goes on after {done:,} seeds")
-    while done < LONG_SEEDS:
-        first = LONG_FIRST + done
-        summary = worlds(range(first, first + min(_LONG_CHUNK, LONG_SEEDS - done)))
-        done, steps = done + summary.seeds, steps + summary.steps
-        bad += sorted(summary.violations)
-        LONG_STATE.parent.mkdir(parents=True, exist_ok=True)
-        fresh = LONG_STATE.with_suffix(".new")
-        fresh.write_text(json.dumps({"seeds": done, "steps": steps, "violations": bad}) + "\n")
-        fresh.replace(LONG_STATE)
-        console.print(f"{done:,} of {LONG_SEEDS:,} seeds, {steps:,} steps, {len(bad)} violations")
-    return not bad
-
-
 def _progress() -> Progress:
     return Progress(
         TextColumn("{task.description}"),
@@ -161,15 +139,18 @@ def _progress() -> Progress:
 def main() -> int:
     """Command line. Exits with 1 when something was violated, lost or missed."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--long", action="store_true", help="a million random worlds, in parts")
+    parser.add_argument(
+        "--long", action="store_true", help="random worlds alone, in as many runs as it takes"
+    )
+    parser.add_argument("--seeds", type=int, default=LONG_SEEDS, help="with --long: how many")
+    parser.add_argument("--jobs", type=int, default=_JOBS, help="processes")
+    parser.add_argument(
+        "--build", type=Path, default=Path("build"), help="folder of reports and of what is kept"
+    )
     asked = parser.parse_args()
     logging.disable(logging.CRITICAL)
     if asked.long:
-        try:
-            return 0 if long_run() else 1
-        except KeyboardInterrupt:
-            console.print("interrupted; the next run goes on from here")
-            return 130
+        return long_run(console, asked.build, asked.seeds, asked.jobs)
     report = measure()
     REPORT.parent.mkdir(parents=True, exist_ok=True)
     REPORT.write_text(json.dumps(report, indent=2) + "\n", "utf-8")
