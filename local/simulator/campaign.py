@@ -15,6 +15,7 @@ from local.simulator.faults import Kind
 from local.simulator.generate import generate
 from local.simulator.play import Played, play
 from local.simulator.strands import Strands
+from piton.domain.status import ExecutionStatus
 
 CHUNK: Final = 25
 """Seeds that a process takes at once."""
@@ -29,6 +30,7 @@ class Summary:
     violations: dict[int, str] = field(default_factory=dict)
     struck: Counter[Kind] = field(default_factory=Counter)
     outcomes: Counter[tuple[str, bool]] = field(default_factory=Counter)
+    ends: Counter[tuple[ExecutionStatus, str | None]] = field(default_factory=Counter)
 
     def add(self, played: Played) -> None:
         """Take in one run."""
@@ -36,6 +38,7 @@ class Summary:
         self.steps += played.calls
         self.struck += played.struck
         self.outcomes += played.outcomes
+        self.ends += played.ends
         if played.violation is not None:
             self.violations[played.seed] = played.violation
 
@@ -46,6 +49,7 @@ class Summary:
         self.violations |= other.violations
         self.struck += other.struck
         self.outcomes += other.outcomes
+        self.ends += other.ends
 
 
 def run_seeds(seeds: Iterable[int]) -> Summary:

@@ -14,6 +14,9 @@ from piton.domain.status import EdgeOn
 
 MOST_NODES: Final = 12
 MOST_FAULTS: Final = 9
+LONGEST_OUTAGE: Final = 9
+"""Dispatches in a row that are lost."""
+
 PERMANENT_CODE: Final = "REFUSED_BY_TASK"
 TRANSIENT_CODE: Final = "TRY_LATER"
 
@@ -80,6 +83,7 @@ def generate(seed: int) -> Scenario:
         faults=_faults(random, size),
         input={"n": random.randrange(1000)},
         executions=2 if chance(random, 0.08) else 1,
+        rivals=1 if chance(random, 0.1) else 0,
         max_in_degree=random.choice((2, 3, 256)),
         inline_bytes=random.choice((8, 8192, 8192)),
         timeout_s=float(random.randint(2, 150)) if chance(random, 0.06) else None,
@@ -153,8 +157,13 @@ def _body(random: Random, behaviour: Behaviour, timeout_s: float) -> BodyPlan:
 
 def _skews(random: Random) -> dict[Place, tuple[int, ...]]:
     widest = random.choice((2000, MINUTE, 5 * MINUTE)) if chance(random, 0.4) else 0
+    # The worst is where nobody is right: one half behind, the other ahead.
+    extreme = chance(random, 0.5)
     return {
-        place: tuple(random.randint(-widest, widest) for _ in range(count))
+        place: tuple(
+            random.choice((-widest, widest)) if extreme else random.randint(-widest, widest)
+            for _ in range(count)
+        )
         for place, count in _PROCESSES.items()
     }
 
@@ -171,7 +180,19 @@ def _faults(random: Random, size: int) -> tuple[Fault, ...]:
         faults.append(make(random, size))
     if chance(random, 0.25):
         faults.append(_cancel_or_resume(random, size))
+    if chance(random, 0.06):
+        faults += _outage(random, size)
+    if any(fault.place is Place.DEAD_LETTERS for fault in faults):
+        number = _number(random, Place.DISPATCH, size)
+        faults.append(Fault(Kind.DEAD_LETTERED, Place.DISPATCH, number))
     return tuple(faults)
+
+
+def _outage(random: Random, size: int) -> list[Fault]:
+    """No dispatch arrives for a while."""
+    first = _number(random, Place.DISPATCH, size)
+    lost = random.randint(3, LONGEST_OUTAGE)
+    return [Fault(Kind.MESSAGE_LOST, Place.DISPATCH, first + number) for number in range(lost)]
 
 
 def _number(random: Random, place: Place, size: int) -> int:

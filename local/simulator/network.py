@@ -67,8 +67,10 @@ class Queue:
                 case Kind.MESSAGE_LOST:
                     return
                 case Kind.DEAD_LETTERED:
-                    # Its deliveries are used up, yet a copy may still be with a worker.
                     self._host.agenda.after(fault.amount, partial(self._dead, body))
+                    if fault.amount == 0:
+                        return
+                    # Its deliveries are used up, yet a copy may still be with a worker.
                 case Kind.MESSAGE_REPEATED:
                     self._schedule(Message(body), delay_ms + fault.amount)
                 case _:

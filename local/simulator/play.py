@@ -21,18 +21,23 @@ from piton.adapters.conditions import check_condition
 from piton.domain.canonical import Json
 from piton.domain.compile import compile_graph
 from piton.domain.settings import Settings
+from piton.domain.status import ExecutionStatus
 from piton.storage.algebra import Operation
 
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """What came of a scenario. `violation` is None when nothing was wrong."""
+    """What came of a scenario. `violation` is None when nothing was wrong.
+
+    `ends` counts executions by status and reason, `outcomes` operations by whether they applied.
+    """
 
     seed: int
     calls: int
     violation: str | None
     struck: Counter[Kind]
     outcomes: Counter[tuple[str, bool]]
+    ends: Counter[tuple[ExecutionStatus, str | None]]
     trace: tuple[str, ...] = ()
 
 
@@ -69,6 +74,7 @@ def play(
         violation,
         Counter(fault.kind for fault in world.host.plan.struck),
         world.rows.outcomes,
+        Counter((row.status, row.reason) for row in world.watch.rows.executions.values()),
         tuple(world.host.trace or ()),
     )
 
@@ -95,5 +101,6 @@ def _workload(scenario: Scenario) -> Workload:
         scenario.input,
         inputs,
         scenario.executions,
+        scenario.rivals,
         scenario.deadline_s,
     )

@@ -74,13 +74,17 @@ class Tempo(StrEnum):
 
 @dataclass(frozen=True)
 class Scenario:
-    """Everything that a run depends on. `deadline_s` and `timeout_s` count from the start."""
+    """Everything that a run depends on. `deadline_s` and `timeout_s` count from the start.
+
+    Each execution is asked for by `rivals` more callers at the same moment.
+    """
 
     seed: int
     nodes: tuple[NodePlan, ...]
     faults: tuple[Fault, ...] = ()
     input: Mapping[str, Json] = field(default_factory=dict)
     executions: int = 1
+    rivals: int = 0
     max_in_degree: int = 256
     inline_bytes: int = 8192
     timeout_s: float | None = None
@@ -109,6 +113,8 @@ class Scenario:
             f"seed {self.seed}, {len(self.nodes)} node(s), {self.executions} execution(s)",
             f"calls take {self.tempo}, gates from {self.max_in_degree + 1} sources",
         ]
+        if self.rivals:
+            lines.append(f"each asked for by {self.rivals} more caller(s)")
         if self.timeout_s is not None:
             lines.append(f"workflow timeout {self.timeout_s:g} s")
         if self.deadline_s is not None:

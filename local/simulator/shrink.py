@@ -68,6 +68,7 @@ def _plainer(scenario: Scenario, budget: _Budget) -> Scenario:
     for plainer in (
         {"skews": upright},
         {"executions": 1},
+        {"rivals": 0},
         {"timeout_s": None},
         {"deadline_s": None},
         {"max_in_degree": 256},

@@ -48,6 +48,7 @@ class Workload:
     input: Mapping[str, Json]
     inputs: ExpectedInputs
     executions: int = 1
+    rivals: int = 0
     deadline_s: float | None = None
 
 
@@ -112,7 +113,8 @@ class World:
     def run(self) -> None:
         """Run to the end of everything. Raises `Violation`."""
         for number in range(self.workload.executions):
-            self.clients.start(number)
+            for _ in range(1 + self.workload.rivals):
+                self.clients.start(number)
         self.agenda.after(self._random.randrange(MINUTE), self._tick)
         self._until_quiet()
         if self._retention:

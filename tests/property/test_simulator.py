@@ -19,6 +19,7 @@ from local.simulator.strands import Strands
 from local.simulator.world import ONE_OF_EACH
 from piton.domain.compile import Need
 from piton.domain.settings import MINUTE, Settings
+from piton.domain.status import EdgeOn, ExecutionStatus, Reason
 from piton.storage import operations as op
 from piton.storage.algebra import Eq, NotExists, Operation, SizeBelow
 
@@ -67,13 +68,57 @@ def test_seeds_run_side_by_side_come_to_the_same_sum() -> None:
     )
 
 
-def test_every_kind_of_fault_and_every_operation_occurs() -> None:
-    summary = run_seeds(range(300))
+def test_every_kind_of_fault_every_operation_and_every_end_occurs() -> None:
+    summary = run_seeds(range(400))
     assert set(summary.struck) == set(Kind)
-    simulated = {o.name for o in op.OPERATIONS} - {"workflow.register", "execution.park"}
-    applied = {name for name, was_applied in summary.outcomes if was_applied}
-    rare = {"node.fail_undelivered", "node.retry_undelivered"}
-    assert simulated - applied <= rare
+    simulated = {operation.name for operation in op.OPERATIONS} - {"workflow.register"}
+    assert simulated <= {name for name, applied in summary.outcomes if applied}
+    assert ("idempotency.claim", False) in summary.outcomes
+    assert {
+        (ExecutionStatus.COMPLETED, None),
+        (ExecutionStatus.CANCELLED, Reason.CANCELLED_BY_CALLER),
+        (ExecutionStatus.CANCELLED, Reason.DEADLINE_PASSED),
+        (ExecutionStatus.FAILED, Reason.TIMED_OUT),
+        (ExecutionStatus.FAILED, Reason.EDGE_CONDITION_ERROR),
+        (ExecutionStatus.FAILED, Reason.LEASE_EXPIRED),
+        (ExecutionStatus.FAILED, Reason.NODE_HUNG),
+        (ExecutionStatus.FAILED, Reason.NODE_TIMEOUT),
+        (ExecutionStatus.FAILED, Reason.DELIVERY_EXHAUSTED),
+        (ExecutionStatus.FAILED, Reason.TASK_NOT_FOUND),
+    } <= set(summary.ends)
+
+
+def test_clocks_are_wrong_to_both_sides_and_by_as_much_as_is_assumed() -> None:
+    bound = Settings().clock_skew_ms
+    worlds = [
+        [skew for skews in generate(seed).skews.values() for skew in skews] for seed in range(200)
+    ]
+    assert {min(skews) for skews in worlds} >= {-bound}
+    assert {max(skews) for skews in worlds} >= {bound}
+    assert any(max(skews) - min(skews) == 2 * bound for skews in worlds)
+    assert all(abs(skew) <= bound for skews in worlds for skew in skews)
+
+
+def test_workflows_have_every_feature() -> None:
+    scenarios = [generate(seed) for seed in range(200)]
+    needs = [need for scenario in scenarios for node in scenario.nodes for need in node.needs]
+    bodies = [
+        body.behaviour
+        for scenario in scenarios
+        for node in scenario.nodes
+        for body in node.attempts
+    ]
+    widths = [
+        (len({need.node for need in node.needs}), scenario.max_in_degree)
+        for scenario in scenarios
+        for node in scenario.nodes
+    ]
+    assert {need.on for need in needs} == set(EdgeOn)
+    assert any(need.when for need in needs)
+    assert set(bodies) == set(Behaviour)
+    assert any(1 < width <= most for width, most in widths)
+    assert any(width > most for width, most in widths)
+    assert {scenario.tempo for scenario in scenarios} == set(Tempo)
 
 
 def test_a_run_without_faults_takes_every_step_once(strands: Strands) -> None:
