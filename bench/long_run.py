@@ -76,6 +76,7 @@ class Totals:
             "seconds": round(self.seconds, 1),
             "seeds_per_second": round(self.rate, 1),
             "faults": {kind.value: number for kind, number in summary.struck.most_common()},
+            "ends": dict(summary.ends.most_common()),
             "operations": operations,
         }
 
@@ -90,6 +91,7 @@ class Totals:
                 steps=document["steps"],
                 violations={int(seed): text for seed, text in document["violated"].items()},
                 struck=Counter({Kind(kind): n for kind, n in document["faults"].items()}),
+                ends=Counter(document.get("ends", {})),
                 outcomes=Counter(
                     {
                         (name, how == "applied"): number

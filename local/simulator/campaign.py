@@ -15,7 +15,6 @@ from local.simulator.faults import Kind
 from local.simulator.generate import generate
 from local.simulator.play import Played, play
 from local.simulator.strands import Strands
-from piton.domain.status import ExecutionStatus
 
 CHUNK: Final = 25
 """Seeds that a process takes at once."""
@@ -30,7 +29,7 @@ class Summary:
     violations: dict[int, str] = field(default_factory=dict)
     struck: Counter[Kind] = field(default_factory=Counter)
     outcomes: Counter[tuple[str, bool]] = field(default_factory=Counter)
-    ends: Counter[tuple[ExecutionStatus, str | None]] = field(default_factory=Counter)
+    ends: Counter[str] = field(default_factory=Counter)
 
     def add(self, played: Played) -> None:
         """Take in one run."""

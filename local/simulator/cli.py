@@ -64,10 +64,7 @@ def figures(summary: Summary) -> dict[str, Any]:
         "steps": summary.steps,
         "violations": {str(seed): text for seed, text in sorted(summary.violations.items())},
         "faults": {kind.value: count for kind, count in summary.struck.most_common()},
-        "ends": {
-            f"{status.value} {reason}" if reason else status.value: count
-            for (status, reason), count in summary.ends.most_common()
-        },
+        "ends": dict(summary.ends.most_common()),
         "operations": {
             f"{name} {'applied' if applied else 'refused'}": count
             for (name, applied), count in sorted(summary.outcomes.items())

@@ -20,8 +20,8 @@ from local.simulator.world import Conditions, Workload, World
 from piton.adapters.conditions import check_condition
 from piton.domain.canonical import Json
 from piton.domain.compile import compile_graph
+from piton.domain.rows import ExecutionRow
 from piton.domain.settings import Settings
-from piton.domain.status import ExecutionStatus
 from piton.storage.algebra import Operation
 
 
@@ -29,7 +29,8 @@ from piton.storage.algebra import Operation
 class Played:
     """What came of a scenario. `violation` is None when nothing was wrong.
 
-    `ends` counts executions by status and reason, `outcomes` operations by whether they applied.
+    `ends` counts executions by status and, where there is one, reason; `outcomes` counts
+    operations by whether they applied.
     """
 
     seed: int
@@ -37,7 +38,7 @@ class Played:
     violation: str | None
     struck: Counter[Kind]
     outcomes: Counter[tuple[str, bool]]
-    ends: Counter[tuple[ExecutionStatus, str | None]]
+    ends: Counter[str]
     trace: tuple[str, ...] = ()
 
 
@@ -74,7 +75,7 @@ def play(
         violation,
         Counter(fault.kind for fault in world.host.plan.struck),
         world.rows.outcomes,
-        Counter((row.status, row.reason) for row in world.watch.rows.executions.values()),
+        Counter(map(_end, world.watch.rows.executions.values())),
         tuple(world.host.trace or ()),
     )
 
@@ -104,3 +105,7 @@ def _workload(scenario: Scenario) -> Workload:
         scenario.rivals,
         scenario.deadline_s,
     )
+
+
+def _end(row: ExecutionRow) -> str:
+    return f"{row.status} {row.reason}" if row.reason else row.status.value

@@ -1,12 +1,18 @@
 """Bodies fail here as planned: the log stays silent."""
 
-import logging
+from collections.abc import Iterator
 
 import pytest
 
+from tests.support.logs import silent_engine
+
 pytest.register_assert_rewrite("tests.support.chaos", "tests.support.cases")
 
-logging.getLogger("piton").setLevel(logging.CRITICAL)
+
+@pytest.fixture(autouse=True)
+def _silent() -> Iterator[None]:
+    with silent_engine():
+        yield
 
 
 @pytest.fixture

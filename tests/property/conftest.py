@@ -1,10 +1,15 @@
 """What the whole-engine tests need: readable failures and a silent log."""
 
-import logging
+from collections.abc import Iterator
 
 import pytest
 
+from tests.support.logs import silent_engine
+
 pytest.register_assert_rewrite("tests.support.chaos")
 
-# Bodies fail by the thousand here, as planned.
-logging.getLogger("piton").setLevel(logging.CRITICAL)
+
+@pytest.fixture(autouse=True)
+def _silent() -> Iterator[None]:
+    with silent_engine():
+        yield
