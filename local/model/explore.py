@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from local.model.recovery import Recovery
 from local.model.space import RowNumbers, Space
@@ -11,6 +12,9 @@ from local.model.system import State, System
 from local.simulator.host import Violation
 
 Advanced = Callable[[int], None]
+"""Told of the states so far, now and then."""
+
+_TELL_EVERY: Final = 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +53,18 @@ class Exploration:
         self._seen.add(hash(level[0]))
         try:
             while level:
-                level = self._following(level)
+                level = self._following(level, advanced)
                 self._depth += 1
-                advanced(len(self._seen))
         except Violation as found:
             return self._result(str(found), path_to_violation(self._system))
+        advanced(len(self._seen))
         return self._result(None, ())
 
-    def _following(self, level: list[State]) -> list[State]:
+    def _following(self, level: list[State], advanced: Advanced) -> list[State]:
         following: list[State] = []
-        for state in level:
+        for place, state in enumerate(level):
+            if place % _TELL_EVERY == 0:
+                advanced(len(self._seen))
             for _, after in self._system.steps(state):
                 self._steps += 1
                 number = hash(after)

@@ -26,18 +26,13 @@ from local.simulator.tally import Tally
 from piton.domain.errors import NotYet, Retry, Stale
 from piton.domain.messages import Dispatch
 from piton.domain.settings import Settings
-from piton.services.advance import Advance
-from piton.services.bodies import Bodies, PoolProfile
-from piton.services.dispatching import Dispatching
-from piton.services.drain import Drain
-from piton.services.frontier import Frontier
-from piton.services.inputs import InputReader
-from piton.services.payloads import Payloads
-from piton.services.sweep import Sweep
+from piton.services.assembly import Engine, Ports
+from piton.services.bodies import PoolProfile
 from piton.services.work import Work, WorkerIdentity
 
 SETTINGS: Final = Settings()
 _PLENTY_MS: Final = 10**9
+_MOST_DUE: Final = 10
 
 
 class _Stops(BaseException):
@@ -107,46 +102,39 @@ class Replayed:
 
     def run(self, script: Script, call: Call) -> None:
         """Run a call from beginning to end. Raises `Stale` and `Retry` as the services do."""
-        store, random, tally = AskingStore(script), NoChance(call.nonce), Tally()
-        workflows = self._workflows
-        payloads = Payloads(store, NoBlobs(), SETTINGS)
-        dispatching = Dispatching(store, script, random, tally)
-        drain = Drain(store, script, tally, SETTINGS)
-        frontier = Frontier(store, payloads, script, tally, SETTINGS, condition)
-        advance = Advance(store, workflows, frontier, dispatching, drain, script, tally)
+        engine = self._engine(script, call)
         match call:
             case Call(Act.WORK, dispatch=Dispatch() as dispatch):
-                bodies = Bodies(
-                    SmallTasks(self._small),
-                    InputReader(store, payloads),
-                    AskingRunner(script, dispatch),
-                    NoLambdas(),
-                    script,
-                    SETTINGS,
-                    PoolProfile(_PLENTY_MS, frozenset(), lambda _: None),
-                )
-                identity = WorkerIdentity("w", "c")
-                Work(
-                    store,
-                    workflows,
-                    payloads,
-                    bodies,
-                    dispatching,
-                    script,
-                    random,
-                    tally,
-                    SETTINGS,
-                    identity,
-                ).run(dispatch, _PLENTY_MS)
+                self._worker(engine, script, dispatch).run(dispatch, _PLENTY_MS)
             case Call(Act.SWEEP):
-                Sweep(
-                    store, workflows, frontier, advance, dispatching, drain, script, tally, SETTINGS
-                ).run(10, lambda: _PLENTY_MS)
+                engine.sweep.run(_MOST_DUE, lambda: _PLENTY_MS)
             case Call(Act.START):
-                advance.start(REF)
+                engine.advance.start(REF)
             case Call(Act.ADVANCE, ordinal):
-                advance.node_ended(REF, ordinal)
+                engine.advance.node_ended(REF, ordinal)
             case Call(Act.RESUME):
-                advance.resume(REF)
+                engine.advance.resume(REF)
             case _:
-                advance.ended(REF)
+                engine.advance.ended(REF)
+
+    def _engine(self, script: Script, call: Call) -> Engine:
+        ports = Ports(
+            store=AskingStore(script),
+            workflows=self._workflows,
+            blobs=NoBlobs(),
+            clock=script,
+            random=NoChance(call.nonce),
+            metrics=Tally(),
+            settings=SETTINGS,
+            condition=condition,
+        )
+        return Engine(ports)
+
+    def _worker(self, engine: Engine, script: Script, dispatch: Dispatch) -> Work:
+        return engine.worker(
+            tasks=SmallTasks(self._small),
+            runner=AskingRunner(script, dispatch),
+            invoker=NoLambdas(),
+            pool=PoolProfile(_PLENTY_MS, frozenset(), lambda _: None),
+            identity=WorkerIdentity("w", "c"),
+        )
