@@ -5,7 +5,5 @@ Then the workflow runs again for each of them, with a crash right before the cal
 after it: what it wrote is stored, and the process that asked is dead. Messages come back, sweeps
 look on a clock that skips, and the end has to be the one of the clean run.
 
-`local.crashtest.sweep.run(subject)` does this for one workflow and returns a `Report`;
-`local.crashtest.samples.figures()` does it for a fixed set and returns `crash_points` and
-`survived`, summed up.
+`local.crashtest.sweep.run(subject)` does this for one workflow and returns a `Report`.
 """

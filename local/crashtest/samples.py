@@ -8,7 +8,6 @@ from typing import Final
 
 from examples.invoices.batch import SAMPLES, execution_input
 from local.crashtest.subject import Subject, load_tasks, stub
-from local.crashtest.sweep import run
 from local.simulator.engine import POOLS
 from piton.domain.canonical import Json
 from piton.domain.compile import Need, NodeSpec
@@ -66,15 +65,6 @@ def diamond() -> Subject:
 
 
 SAMPLE_SUBJECTS: Final = (hello, invoices, diamond, chain, wide)
-
-
-def figures() -> dict[str, int]:
-    """Sweep over every sample: how many `crash_points` there are, and how many `survived`."""
-    reports = [run(subject()) for subject in SAMPLE_SUBJECTS]
-    return {
-        "crash_points": sum(report.crash_points for report in reports),
-        "survived": sum(report.survived for report in reports),
-    }
 
 
 def _example(name: str, content: Mapping[str, Json]) -> Subject:
