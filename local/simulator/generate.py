@@ -14,8 +14,8 @@ from piton.domain.status import EdgeOn
 
 MOST_NODES: Final = 12
 MOST_FAULTS: Final = 9
-LONGEST_OUTAGE: Final = 9
-"""Dispatches in a row that are lost."""
+LONGEST_OUTAGE: Final = 12
+"""Dispatches that are lost, or calls without an answer, in a row."""
 
 PERMANENT_CODE: Final = "REFUSED_BY_TASK"
 TRANSIENT_CODE: Final = "TRY_LATER"
@@ -180,7 +180,7 @@ def _faults(random: Random, size: int) -> tuple[Fault, ...]:
         faults.append(make(random, size))
     if chance(random, 0.25):
         faults.append(_cancel_or_resume(random, size))
-    if chance(random, 0.06):
+    if chance(random, 0.1):
         faults += _outage(random, size)
     if any(fault.place is Place.DEAD_LETTERS for fault in faults):
         number = _number(random, Place.DISPATCH, size)
@@ -189,10 +189,12 @@ def _faults(random: Random, size: int) -> tuple[Fault, ...]:
 
 
 def _outage(random: Random, size: int) -> list[Fault]:
-    """No dispatch arrives for a while."""
-    first = _number(random, Place.DISPATCH, size)
-    lost = random.randint(3, LONGEST_OUTAGE)
-    return [Fault(Kind.MESSAGE_LOST, Place.DISPATCH, first + number) for number in range(lost)]
+    """For a while no dispatch arrives, or the stores do not answer one kind of process."""
+    kind, place = Kind.MESSAGE_LOST, Place.DISPATCH
+    if chance(random, 0.5):
+        kind, place = Kind.THROTTLED, random.choice(ROLES)
+    first = _number(random, place, size)
+    return [Fault(kind, place, first + n) for n in range(random.randint(3, LONGEST_OUTAGE))]
 
 
 def _number(random: Random, place: Place, size: int) -> int:
