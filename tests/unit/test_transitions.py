@@ -104,8 +104,13 @@ def messages_of(operation: Operation) -> list[str]:
 META: dict[str, Value] = {
     "exec_status": "running",
     "exec_workflow_id": "w",
+    "exec_workflow_version": 1,
+    "exec_definition_hash": "h",
+    "exec_root_id": "r",
     "exec_scope": "{}",
     "exec_created_at": 1,
+    "exec_ends_by": 2,
+    "expires_at": 3,
 }
 
 

@@ -7,8 +7,9 @@ time-to-live reads in epoch seconds.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from functools import lru_cache
 from typing import Final, TypeVar
 
 from piton.domain.errors import Bug
@@ -63,47 +64,62 @@ def node_ordinal(sk: str) -> int:
     return int(digits)
 
 
-class _Reader:
-    """Typed access to raw attributes; a wrong type is a `Bug`."""
+_Read = Callable[[str, Value], object]
+_Fields = Mapping[str, tuple[str, _Read]]
+"""Which field an attribute fills, and how its value is read."""
 
-    def __init__(self, attributes: Attributes) -> None:
-        self._attributes = attributes
 
-    def text(self, name: str, default: str = "") -> str:
-        value = self._attributes.get(name, default)
-        if not isinstance(value, str):
-            raise Bug(f"attribute {name} is not text")
-        return value
+def _text(name: str, value: Value) -> str:
+    if not isinstance(value, str):
+        raise Bug(f"attribute {name} is not text")
+    return value
 
-    def status(self, name: str, statuses: type[_Status], default: str = "") -> _Status:
-        try:
-            return statuses(self.text(name, default))
-        except ValueError as error:
-            raise Bug(f"attribute {name} is no status") from error
 
-    def optional_text(self, name: str) -> str | None:
-        return self.text(name) if self._attributes.get(name) is not None else None
+def _number(name: str, value: Value) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise Bug(f"attribute {name} is not a whole number")
+    return value
 
-    def number(self, name: str, default: int = 0) -> int:
-        value = self._attributes.get(name, default)
-        if not isinstance(value, int) or isinstance(value, bool):
-            raise Bug(f"attribute {name} is not a whole number")
-        return value
 
-    def optional_number(self, name: str) -> int | None:
-        return self.number(name) if self._attributes.get(name) is not None else None
+def _optional_text(name: str, value: Value) -> str | None:
+    return None if value is None else _text(name, value)
 
-    def ordinals(self, name: str) -> frozenset[int]:
-        value = self._attributes.get(name, frozenset[int]())
-        if not isinstance(value, frozenset):
-            raise Bug(f"attribute {name} is not a set of numbers")
-        return value
 
-    def entries(self, name: str) -> tuple[LogEntry, ...]:
-        value = self._attributes.get(name, [])
-        if not isinstance(value, list):
-            raise Bug(f"attribute {name} is not a list")
-        return tuple(LogEntry.from_value(item) for item in value)
+def _optional_number(name: str, value: Value) -> int | None:
+    return None if value is None else _number(name, value)
+
+
+def _ordinals(name: str, value: Value) -> frozenset[int]:
+    if not isinstance(value, frozenset):
+        raise Bug(f"attribute {name} is not a set of numbers")
+    return value
+
+
+def _entries(name: str, value: Value) -> tuple[LogEntry, ...]:
+    if not isinstance(value, list):
+        raise Bug(f"attribute {name} is not a list")
+    return tuple(map(LogEntry.from_value, value))
+
+
+def _status(statuses: type[_Status]) -> _Read:
+    known = {status.value: status for status in statuses}
+
+    def read(name: str, value: Value) -> _Status:
+        if isinstance(value, str) and value in known:
+            return known[value]
+        raise Bug(f"attribute {name} is no status")
+
+    return read
+
+
+def _read(known: _Fields, attributes: Attributes) -> dict[str, object]:
+    """Return the fields that are there: rows are read often and most are sparse."""
+    found: dict[str, object] = {}
+    for name, value in attributes.items():
+        if name in known:
+            field_name, read = known[name]
+            found[field_name] = read(name, value)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,21 +136,10 @@ class LogEntry:
     not_before: int | None = None
     actor: str | None = None
 
-    # One-letter names: the log is stored with every row and is paid for on every write.
-    _NAMES = (
-        ("f", "fence"),
-        ("a", "attempt"),
-        ("r", "reason"),
-        ("w", "owner"),
-        ("c", "code"),
-        ("nb", "not_before"),
-        ("by", "actor"),
-    )
-
     def to_value(self) -> dict[str, Value]:
         """Return the stored form, without the fields that are unset."""
         stored: dict[str, Value] = {"t": self.transition, "at": self.at}
-        for short, name in self._NAMES:
+        for short, name in _LOG_NAMES:
             if (value := getattr(self, name)) is not None:
                 stored[short] = value
         return stored
@@ -142,20 +147,25 @@ class LogEntry:
     @classmethod
     def from_value(cls, value: Value) -> LogEntry:
         """Read the stored form. Raises `Bug` when it is not one."""
-        if not isinstance(value, dict):
-            raise Bug("log entry is not a map")
-        reader = _Reader(value)
-        return cls(
-            transition=reader.text("t"),
-            at=reader.number("at"),
-            fence=reader.optional_number("f"),
-            attempt=reader.optional_number("a"),
-            reason=reader.optional_text("r"),
-            owner=reader.optional_text("w"),
-            code=reader.optional_text("c"),
-            not_before=reader.optional_number("nb"),
-            actor=reader.optional_text("by"),
-        )
+        if not isinstance(value, dict) or "t" not in value or "at" not in value:
+            raise Bug("log entry is not a map with a transition and a time")
+        return _new_entry(**_read(_LOG_FIELDS, value))
+
+
+# One-letter names: the log is stored with every row and is paid for on every write.
+_LOG_FIELDS: Final[_Fields] = {
+    "t": ("transition", _text),
+    "at": ("at", _number),
+    "f": ("fence", _optional_number),
+    "a": ("attempt", _optional_number),
+    "r": ("reason", _optional_text),
+    "w": ("owner", _optional_text),
+    "c": ("code", _optional_text),
+    "nb": ("not_before", _optional_number),
+    "by": ("actor", _optional_text),
+}
+_LOG_NAMES: Final = tuple((short, name) for short, (name, _) in _LOG_FIELDS.items())[2:]
+_new_entry: Final[Callable[..., LogEntry]] = LogEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,13 +196,17 @@ class AttemptPolicy:
             case None:
                 return None
             case [int(timeout_ms), int(attempts), int(base_ms), int(cap_ms)]:
-                try:
-                    retry = RetryPolicy(attempts, base_ms / 1000, cap_ms / 1000)
-                except ValueError as error:
-                    raise Bug("attempt policy is out of range") from error
-                return cls(timeout_ms, retry)
+                return _policy(timeout_ms, attempts, base_ms, cap_ms)
             case _:
                 raise Bug("attempt policy has another shape")
+
+
+@lru_cache(maxsize=256)
+def _policy(timeout_ms: int, attempts: int, base_ms: int, cap_ms: int) -> AttemptPolicy:
+    try:
+        return AttemptPolicy(timeout_ms, RetryPolicy(attempts, base_ms / 1000, cap_ms / 1000))
+    except ValueError as error:
+        raise Bug("attempt policy is out of range") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,35 +253,48 @@ class NodeRow:
     @classmethod
     def from_attributes(cls, attributes: Attributes) -> NodeRow:
         """Read a stored row, key attributes included. Raises `Bug` on a malformed one."""
-        read = _Reader(attributes)
-        return cls(
-            ordinal=node_ordinal(read.text("sk")),
-            node_id=read.text("node_id"),
-            status=read.status("node_status", NodeStatus, NodeStatus.PENDING),
-            resolved=read.ordinals("node_resolved"),
-            declined=read.ordinals("node_declined"),
-            pool=read.text("node_pool"),
-            attempt=read.number("node_attempt"),
-            fence=read.number("node_fence"),
-            sends=read.number("node_sends"),
-            not_before=read.number("node_not_before"),
-            queued_at=read.number("node_queued_at"),
-            sent_at=read.number("node_sent_at"),
-            claimed_at=read.number("node_claimed_at"),
-            finished_at=read.number("node_finished_at"),
-            lease_owner=read.text("node_lease_owner"),
-            lease_until=read.number("node_lease_until"),
-            policy=AttemptPolicy.from_value(attributes.get("node_policy")),
-            result=read.optional_text("node_result"),
-            result_ref=read.optional_text("node_result_ref"),
-            result_hash=read.text("node_result_hash"),
-            reason=read.optional_text("node_reason"),
-            scope=read.text("node_scope"),
-            code_hash=read.text("node_code_hash"),
-            progress=read.optional_number("node_progress"),
-            progress_note=read.text("node_progress_note"),
-            log=read.entries("node_log"),
-        )
+        if "sk" not in attributes:
+            raise Bug("a node's row without its key")
+        return _new_node(**_read(_NODE_FIELDS, attributes))
+
+
+def _ordinal(_: str, value: Value) -> int:
+    return node_ordinal(_text("sk", value))
+
+
+def _attempt_policy(_: str, value: Value) -> AttemptPolicy | None:
+    return AttemptPolicy.from_value(value)
+
+
+_NODE_FIELDS: Final[_Fields] = {
+    "sk": ("ordinal", _ordinal),
+    "node_id": ("node_id", _text),
+    "node_status": ("status", _status(NodeStatus)),
+    "node_resolved": ("resolved", _ordinals),
+    "node_declined": ("declined", _ordinals),
+    "node_pool": ("pool", _text),
+    "node_attempt": ("attempt", _number),
+    "node_fence": ("fence", _number),
+    "node_sends": ("sends", _number),
+    "node_not_before": ("not_before", _number),
+    "node_queued_at": ("queued_at", _number),
+    "node_sent_at": ("sent_at", _number),
+    "node_claimed_at": ("claimed_at", _number),
+    "node_finished_at": ("finished_at", _number),
+    "node_lease_owner": ("lease_owner", _text),
+    "node_lease_until": ("lease_until", _number),
+    "node_policy": ("policy", _attempt_policy),
+    "node_result": ("result", _optional_text),
+    "node_result_ref": ("result_ref", _optional_text),
+    "node_result_hash": ("result_hash", _text),
+    "node_reason": ("reason", _optional_text),
+    "node_scope": ("scope", _text),
+    "node_code_hash": ("code_hash", _text),
+    "node_progress": ("progress", _optional_number),
+    "node_progress_note": ("progress_note", _text),
+    "node_log": ("log", _entries),
+}
+_new_node: Final[Callable[..., NodeRow]] = NodeRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,29 +333,42 @@ class ExecutionRow:
     @classmethod
     def from_attributes(cls, attributes: Attributes) -> ExecutionRow:
         """Read a stored META row, key attributes included. Raises `Bug` on a malformed one."""
-        read = _Reader(attributes)
-        return cls(
-            ref=ExecutionRef.from_pk(read.text("pk")),
-            status=read.status("exec_status", ExecutionStatus),
-            workflow_id=read.text("exec_workflow_id"),
-            workflow_version=read.number("exec_workflow_version"),
-            definition_hash=read.text("exec_definition_hash"),
-            root_id=read.text("exec_root_id"),
-            scope=read.text("exec_scope"),
-            created_at=read.number("exec_created_at"),
-            ends_by=read.number("exec_ends_by"),
-            expires_at=read.number("expires_at"),
-            deadline=read.optional_number("exec_deadline"),
-            started_at=read.optional_number("exec_started_at"),
-            finished_at=read.optional_number("exec_finished_at"),
-            reason=read.optional_text("exec_reason"),
-            node=read.optional_text("exec_node"),
-            actor=read.text("exec_actor"),
-            note=read.optional_text("exec_note"),
-            resumes=read.number("exec_resumes"),
-            resumed_at=read.optional_number("exec_resumed_at"),
-            resumed_by=read.optional_text("exec_resumed_by"),
-            parked=read.optional_text("exec_parked"),
-            due_at=read.optional_number("due_at"),
-            log=read.entries("exec_log"),
-        )
+        found = _read(_EXECUTION_FIELDS, attributes)
+        if missing := _EXECUTION_REQUIRED - found.keys():
+            raise Bug(f"an execution's row without its {', '.join(sorted(missing))}")
+        return _new_execution(**found)
+
+
+def _ref(_: str, value: Value) -> ExecutionRef:
+    return ExecutionRef.from_pk(_text("pk", value))
+
+
+_EXECUTION_FIELDS: Final[_Fields] = {
+    "pk": ("ref", _ref),
+    "exec_status": ("status", _status(ExecutionStatus)),
+    "exec_workflow_id": ("workflow_id", _text),
+    "exec_workflow_version": ("workflow_version", _number),
+    "exec_definition_hash": ("definition_hash", _text),
+    "exec_root_id": ("root_id", _text),
+    "exec_scope": ("scope", _text),
+    "exec_created_at": ("created_at", _number),
+    "exec_ends_by": ("ends_by", _number),
+    "expires_at": ("expires_at", _number),
+    "exec_deadline": ("deadline", _optional_number),
+    "exec_started_at": ("started_at", _optional_number),
+    "exec_finished_at": ("finished_at", _optional_number),
+    "exec_reason": ("reason", _optional_text),
+    "exec_node": ("node", _optional_text),
+    "exec_actor": ("actor", _text),
+    "exec_note": ("note", _optional_text),
+    "exec_resumes": ("resumes", _number),
+    "exec_resumed_at": ("resumed_at", _optional_number),
+    "exec_resumed_by": ("resumed_by", _optional_text),
+    "exec_parked": ("parked", _optional_text),
+    "due_at": ("due_at", _optional_number),
+    "exec_log": ("log", _entries),
+}
+_EXECUTION_REQUIRED: Final = frozenset(
+    known.name for known in fields(ExecutionRow) if known.default is MISSING
+)
+_new_execution: Final[Callable[..., ExecutionRow]] = ExecutionRow

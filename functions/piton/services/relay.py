@@ -7,8 +7,9 @@ the stream then repeats the whole batch; everything downstream deduplicates.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from piton.domain.errors import Bug
 from piton.domain.messages import (
@@ -30,6 +31,10 @@ from piton.ports import Counter, Metrics, Publisher
 
 _log = logging.getLogger("piton.relay")
 
+_TELLING_OF_NODE: Final = ("node_status", "node_fence", "node_sends")
+_TELLING_OF_EXECUTION: Final = ("exec_status", "exec_resumes")
+"""A change that leaves these as they were lets nothing out, so its rows are not parsed."""
+
 
 @dataclass(frozen=True, slots=True)
 class Change:
@@ -42,14 +47,28 @@ class Change:
 def messages_of(change: Change) -> list[Message]:
     """Return what one change lets out. Raises `Bug` on a malformed row."""
     old, new = change.old, change.new
-    pk, sk = str(new.get("pk")), str(new.get("sk"))
+    sk = str(new.get("sk"))
     if sk == META_SK and "exec_status" in new:
-        before = ExecutionRow.from_attributes(old) if old and "exec_status" in old else None
-        return execution_messages(before, ExecutionRow.from_attributes(new))
+        had = old if old and "exec_status" in old else None
+        if _is_same(had, new, _TELLING_OF_EXECUTION):
+            return []
+        before = ExecutionRow.from_attributes(_without_log(had)) if had else None
+        return execution_messages(before, ExecutionRow.from_attributes(_without_log(new)))
     if sk.startswith(NODE_SK_PREFIX):
-        row = NodeRow.from_attributes(old) if old else None
-        return node_messages(ExecutionRef.from_pk(pk), row, NodeRow.from_attributes(new))
+        if _is_same(old, new, _TELLING_OF_NODE):
+            return []
+        row = NodeRow.from_attributes(_without_log(old)) if old else None
+        ref = ExecutionRef.from_pk(str(new.get("pk")))
+        return node_messages(ref, row, NodeRow.from_attributes(_without_log(new)))
     return []
+
+
+def _is_same(old: Attributes | None, new: Attributes, names: Sequence[str]) -> bool:
+    return old is not None and all(old.get(name) == new.get(name) for name in names)
+
+
+def _without_log(attributes: Attributes) -> Attributes:
+    return {name: value for name, value in attributes.items() if not name.endswith("_log")}
 
 
 class Relay:
