@@ -14,7 +14,7 @@ from piton.storage.sqlite import SqliteStore
 from piton.storage.sqlite_blobs import SqliteBlobs
 from tests.support.emulator import Clients
 
-STORES: Final = ("dynamodb", "sqlite")
+STORES: Final = ("dynamodb", "sqlite", "sqlite_group_commits")
 
 
 @pytest.fixture
@@ -35,8 +35,8 @@ def bucket(aws: Clients) -> str:
 
 
 @contextmanager
-def sqlite() -> Iterator[SqliteStore]:
-    store = SqliteStore()
+def sqlite(*, group_commits: bool = False) -> Iterator[SqliteStore]:
+    store = SqliteStore(group_commits=group_commits)
     try:
         yield store
     finally:
@@ -49,7 +49,7 @@ def store(request: pytest.FixtureRequest) -> Iterator[Store]:
     if request.param == "dynamodb":
         yield request.getfixturevalue("dynamo")
     else:
-        with sqlite() as embedded:
+        with sqlite(group_commits=request.param == "sqlite_group_commits") as embedded:
             yield embedded
 
 

@@ -276,6 +276,89 @@ def test_a_lock_held_by_another_process_is_a_retry(tmp_path: Path) -> None:
     store.close()
 
 
+# --- Group commits -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def grouped(tmp_path: Path) -> Iterator[SqliteStore]:
+    store = SqliteStore(tmp_path / "piton.db", group_commits=True)
+    yield store
+    store.close()
+
+
+def on_disk(tmp_path: Path) -> list[int]:
+    """Ordinals of the nodes that a process which opens the file now finds."""
+    store = SqliteStore(tmp_path / "piton.db")
+    rows = store.query_nodes(REF)
+    store.close()
+    return [row.ordinal for row in rows]
+
+
+def test_grouped_writes_reach_the_file_together_at_the_flush(
+    grouped: SqliteStore, tmp_path: Path
+) -> None:
+    assert queue(grouped, 0)
+    assert queue(grouped, 1)
+    assert [row.ordinal for row in grouped.query_nodes(REF)] == [0, 1]
+    assert [record.sk for record in grouped.read_feed(0, 10)] == ["NODE#00000", "NODE#00001"]
+    assert on_disk(tmp_path) == []
+    grouped.flush()
+    assert on_disk(tmp_path) == [0, 1]
+
+
+def test_a_refused_write_costs_its_group_nothing(grouped: SqliteStore, tmp_path: Path) -> None:
+    assert queue(grouped, 0)
+    assert not queue(grouped, 0)
+    assert grouped.transact([creation(ExecutionRef("acme", "01K1"))]) == Applied()
+    assert grouped.transact([creation(REF), creation(ExecutionRef("acme", "01K1"))]) == Refused()
+    with pytest.raises(Bug):
+        grouped.apply(op.CLAIM, keys.node(REF, 0), {"fence": 1})
+    assert grouped.get_execution(REF) is None
+    grouped.flush()
+    assert on_disk(tmp_path) == [0]
+
+
+def test_a_fault_amid_changes_takes_its_group_with_it_and_frees_the_lock(
+    grouped: SqliteStore, tmp_path: Path
+) -> None:
+    assert queue(grouped, 0)
+
+    def fail_after_a_change() -> None:
+        with grouped.database.transaction() as connection:
+            connection.execute("DELETE FROM items")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail_after_a_change()
+    assert queue(grouped, 1)
+    grouped.flush()
+    assert on_disk(tmp_path) == [1]
+
+
+def _write_in_groups_until_killed(path: Path, flushed: Connection) -> None:
+    store = SqliteStore(path, group_commits=True)
+    for ordinal in range(100_000):
+        queue(store, ordinal)
+        if ordinal % 3 == 2:
+            store.flush()
+            flushed.send(ordinal)
+
+
+def test_a_kill_loses_no_flushed_group_and_leaves_none_in_halves(tmp_path: Path) -> None:
+    path = tmp_path / "piton.db"
+    context = multiprocessing.get_context("spawn")
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_write_in_groups_until_killed, args=(path, sender))
+    process.start()
+    flushed = [receiver.recv() for _ in range(100)][-1]
+    process.kill()
+    process.join()
+    rows = on_disk(tmp_path)
+    assert rows == list(range(len(rows)))
+    assert len(rows) > flushed
+    assert len(rows) % 3 == 0
+
+
 # --- Contention ----------------------------------------------------------------------------
 
 

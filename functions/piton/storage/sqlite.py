@@ -37,11 +37,14 @@ _BEYOND_IDS: Final = "\x7f"
 """Sorts behind every workflow id."""
 
 _READ: Final = "SELECT doc FROM items WHERE tbl = ? AND pk = ? AND sk = ?"
-_INSERT: Final = (
+_INSERT: Final = "INSERT INTO items (doc, tbl, pk, sk) VALUES (?, ?, ?, ?)"
+_UPDATE: Final = "UPDATE items SET doc = ? WHERE tbl = ? AND pk = ? AND sk = ?"
+# Only META stands in indexes.
+_INSERT_META: Final = (
     "INSERT INTO items (doc, due_at, tenant_pk, tenant_sk, status, workflow_id, tbl, pk, sk)"
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
-_UPDATE: Final = (
+_UPDATE_META: Final = (
     "UPDATE items SET doc = ?, due_at = ?, tenant_pk = ?, tenant_sk = ?, status = ?,"
     " workflow_id = ? WHERE tbl = ? AND pk = ? AND sk = ?"
 )
@@ -84,10 +87,24 @@ class FeedRecord:
 
 
 class SqliteStore:
-    """`ports.Store` on one SQLite file, or in memory. Threads may share it."""
+    """`ports.Store` on one SQLite file, or in memory. Threads may share it.
 
-    def __init__(self, path: str | Path = IN_MEMORY, *, busy_timeout_s: float = 5.0) -> None:
-        self.database = Database(path, busy_timeout_s=busy_timeout_s)
+    `group_commits`: writes reach the disk at `flush`, see `Database`. A host that asks for it
+    flushes before a body starts and before anybody is answered.
+    """
+
+    def __init__(
+        self,
+        path: str | Path = IN_MEMORY,
+        *,
+        busy_timeout_s: float = 5.0,
+        group_commits: bool = False,
+    ) -> None:
+        self.database = Database(path, busy_timeout_s=busy_timeout_s, group_commits=group_commits)
+
+    def flush(self) -> None:
+        """Return once everything written so far is on disk."""
+        self.database.flush()
 
     def close(self) -> None:
         """Close the file."""
@@ -97,12 +114,12 @@ class SqliteStore:
         """Carry out one guarded write."""
         if operation.transactional:
             raise Bug(f"operation {operation.name} is only ever part of a transaction")
-        try:
-            with self.database.transaction() as connection:
-                after = _write(connection, operation, key, args)
-        except _GuardRefusedError:
-            return Refused()
-        return Applied(evaluate.returned(operation, after, args))
+        with self.database.transaction() as connection:
+            write = _prepare(connection, operation, key, args)
+            if write is None:
+                return Refused()
+            write.store(connection)
+        return Applied(evaluate.returned(operation, write.after, args))
 
     def transact(self, writes: Sequence[Write]) -> Outcome:
         """Carry out writes on distinct items together, or none of them."""
@@ -111,12 +128,16 @@ class SqliteStore:
                 raise Bug(f"operation {write.operation.name} is no part of a transaction")
         if len({write.key for write in writes}) < len(writes):
             raise Bug("a transaction names an item twice")
-        try:
-            with self.database.transaction() as connection:
-                for write in writes:
-                    _write(connection, write.operation, write.key, write.args)
-        except _GuardRefusedError:
-            return Refused()
+        with self.database.transaction() as connection:
+            # All guards are checked before the first change, so a refusal has nothing to undo.
+            prepared: list[_Prepared] = []
+            for write in writes:
+                ready = _prepare(connection, write.operation, write.key, write.args)
+                if ready is None:
+                    return Refused()
+                prepared.append(ready)
+            for ready in prepared:
+                ready.store(connection)
         return Applied()
 
     def get_execution(
@@ -246,33 +267,40 @@ class SqliteStore:
             connection.execute(_TRIM_FEED, (through,))
 
 
-class _GuardRefusedError(Exception):
-    """Leaves the transaction of a refused write, which rolls it back."""
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A write whose guard holds: the item's text before (None for a new one) and its new form."""
+
+    key: Key
+    old: str | None
+    after: dict[str, Value]
+
+    def store(self, connection: sqlite3.Connection) -> None:
+        new = encode(self.after)
+        if new == self.old:
+            return
+        key = self.key
+        place = (key.table, key.pk, key.sk)
+        if key.sk == META_SK:
+            sql = _INSERT_META if self.old is None else _UPDATE_META
+            connection.execute(sql, (new, *_indexed(self.after), *place))
+        else:
+            connection.execute(_INSERT if self.old is None else _UPDATE, (new, *place))
+        connection.execute(_FEED, (*place, self.old, new))
 
 
-def _write(
+def _prepare(
     connection: sqlite3.Connection, operation: Operation, key: Key, args: Args
-) -> dict[str, Value]:
+) -> _Prepared | None:
     if key.table is not operation.table:
         raise Bug(f"operation {operation.name} is not for the table {key.table.value}")
-    place = (key.table, key.pk, key.sk)
-    found = connection.execute(_READ, place).fetchone()
+    found = connection.execute(_READ, (key.table, key.pk, key.sk)).fetchone()
     old: str | None = found[0] if found else None
     after = evaluate.apply(operation, None if old is None else decode(old), args)
-    if after is None:
-        raise _GuardRefusedError
-    new = encode(after)
-    if new != old:
-        connection.execute(
-            _UPDATE if old is not None else _INSERT, (new, *_columns(key, after), *place)
-        )
-        connection.execute(_FEED, (*place, old, new))
-    return after
+    return None if after is None else _Prepared(key, old, after)
 
 
-def _columns(key: Key, after: Attributes) -> tuple[Value, ...]:
-    if key.sk != META_SK:
-        return (None, None, None, None, None)
+def _indexed(after: Attributes) -> tuple[Value, ...]:
     return (
         after.get(keys.DUE.sort),
         after.get(keys.BY_TENANT.partition),
@@ -283,7 +311,8 @@ def _columns(key: Key, after: Attributes) -> tuple[Value, ...]:
 
 
 def _project(pk: str, sk: str, doc: str, names: Sequence[str]) -> Attributes:
-    item = {"pk": pk, "sk": sk, **decode(doc)}
+    item = decode(doc)
+    item["pk"], item["sk"] = pk, sk
     return {name: item[name] for name in names if name in item}
 
 

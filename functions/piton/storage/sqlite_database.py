@@ -62,9 +62,21 @@ class Database:
     same file open. `IN_MEMORY` gives a private database that ends with the object. Raises
     `IncompatibleFile` when the file is not ours. Every method raises `Retry` when another process
     keeps the file locked longer than `busy_timeout_s` seconds.
+
+    With `group_commits` several transactions share one sync: they are carried out at once, in
+    their order, and reach the disk together at the next `flush`, so a crash loses the latest of
+    them and never one from their midst. Nothing that follows from them may leave the process
+    before that. Other processes wait for the lock meanwhile.
     """
 
-    def __init__(self, path: str | Path = IN_MEMORY, *, busy_timeout_s: float = 5.0) -> None:
+    def __init__(
+        self,
+        path: str | Path = IN_MEMORY,
+        *,
+        busy_timeout_s: float = 5.0,
+        group_commits: bool = False,
+    ) -> None:
+        self._group_commits = group_commits
         self._lock = threading.RLock()
         self._connection = sqlite3.connect(
             path, timeout=busy_timeout_s, isolation_level=None, check_same_thread=False
@@ -76,11 +88,13 @@ class Database:
             raise
 
     def _open(self, path: str) -> None:
-        with _busy_is_retry():
-            connection = self._connection
+        try:
             self._create_or_check(path)
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA synchronous = FULL")
+            self._connection.execute("PRAGMA journal_mode = WAL")
+            self._connection.execute("PRAGMA synchronous = FULL")
+        except sqlite3.OperationalError as error:
+            _raise_retry_if_busy(error)
+            raise
 
     def _create_or_check(self, path: str) -> None:
         version = self._pragma("user_version")
@@ -105,37 +119,55 @@ class Database:
         return int(self._connection.execute(f"PRAGMA {name}").fetchone()[0])
 
     def close(self) -> None:
-        """Close the connection. Nothing is lost: every commit is already on disk."""
+        """Commit what waits and close the connection."""
         with self._lock:
+            self.flush()
             self._connection.close()
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Hold the write lock; commit at the end of the block, roll back when it raises."""
-        with self._lock, _busy_is_retry():
+        """Hold the write lock; commit at the end of the block, roll back when it raises.
+
+        With `group_commits` the block's changes wait for `flush`. A block that raises amid its
+        changes then takes with it all that waits, as if the process had crashed.
+        """
+        with self._lock:
             connection = self._connection
-            connection.execute("BEGIN IMMEDIATE")
+            changes = connection.total_changes
             try:
+                if not connection.in_transaction:
+                    connection.execute("BEGIN IMMEDIATE")
                 yield connection
-                connection.execute("COMMIT")
-            finally:
-                if connection.in_transaction:
+                if not self._group_commits:
+                    connection.execute("COMMIT")
+            except BaseException as error:
+                changed = connection.total_changes != changes
+                if connection.in_transaction and (changed or not self._group_commits):
                     connection.execute("ROLLBACK")
+                _raise_retry_if_busy(error)
+                raise
+
+    def flush(self) -> None:
+        """Commit what waits. On return it is on disk."""
+        with self._lock:
+            if self._connection.in_transaction:
+                self._connection.execute("COMMIT")
 
     def read(self, sql: str, parameters: Sequence[object] | Mapping[str, object] = ()) -> list[Any]:
         """Return all rows of one consistent read."""
-        with self._lock, _busy_is_retry():
-            return self._connection.execute(sql, parameters).fetchall()
+        with self._lock:
+            try:
+                return self._connection.execute(sql, parameters).fetchall()
+            except sqlite3.OperationalError as error:
+                _raise_retry_if_busy(error)
+                raise
 
 
-@contextmanager
-def _busy_is_retry() -> Iterator[None]:
-    try:
-        yield
-    except sqlite3.OperationalError as error:
-        if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+def _raise_retry_if_busy(error: BaseException) -> None:
+    if isinstance(error, sqlite3.OperationalError):
+        code = error.sqlite_errorcode & 0xFF
+        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             raise Retry("the database is locked by another process") from error
-        raise
 
 
 # Sets and bytes have no JSON form. Their tags begin with U+0000, which no stored text may hold,
@@ -151,7 +183,8 @@ def encode(attributes: Attributes) -> str:
 
 def decode(text: str) -> dict[str, Value]:
     """Read stored text back."""
-    value: dict[str, Value] = _DECODER.decode(text)
+    decoder = _TAGGED_DECODER if _ESCAPED_TAG in text else _DECODER
+    value: dict[str, Value] = decoder.decode(text)
     return value
 
 
@@ -175,4 +208,6 @@ def _untag(value: dict[str, Any]) -> Any:
 _ENCODER: Final = json.JSONEncoder(
     ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=_tag
 )
-_DECODER: Final = json.JSONDecoder(object_hook=_untag)
+_ESCAPED_TAG: Final = "\\u0000"
+_DECODER: Final = json.JSONDecoder()
+_TAGGED_DECODER: Final = json.JSONDecoder(object_hook=_untag)
