@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from bench.faults import is_good
 from bench.guards import IMPLIED, Catch, is_as_declared, listed, mutants
 from bench.parts import Part, run_parts
 from bench.progress import Board, duration
+from bench.proofs import is_good
 from bench.workers import Tell
 
 GUARANTEES = Path(__file__).parents[2] / "docs" / "guarantees.md"
@@ -20,6 +20,8 @@ GOOD = {
     "violations": 0,
     "crash_points": 9,
     "survived": 9,
+    "crash_pairs": 5,
+    "crash_pairs_survived": 5,
     "guards": 3,
     "guards_caught": 3,
     "guards_as_declared": 3,
