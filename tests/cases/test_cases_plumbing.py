@@ -22,7 +22,8 @@ from tests.support.chaos import Script, check_end, drive, settle
 from tests.support.engine import ACTED_ON, Engine, TurnedClock
 from tests.support.plans import Behaviour, join_of
 
-SKEWS_MS = [-300_000, -20_000, 20_000, 300_000]
+# The last two are the difference of a clock that is five minutes behind and one that is ahead.
+SKEWS_MS = [-300_000, -20_000, 20_000, 300_000, -600_000, 600_000]
 
 
 class SkewedClock(TurnedClock):

@@ -70,6 +70,33 @@ def test_case_38_the_first_attempt_writes_nothing_once_there_is_a_second(
         check_end(engine)
 
 
+@pytest.mark.parametrize("second", range(9))
+def test_case_38_the_first_attempt_is_told_when_it_wants_to_go_on(second: int) -> None:
+    """Its heartbeat is refused at any moment of the second attempt, and it gives up there."""
+    with Engine(chain(Behaviour(), Behaviour())) as engine:
+        [parcel] = settle(engine, held=is_dispatch)
+        first = engine.deliver(parcel)
+        while not engine.bodies_run:
+            go(engine, first, 1)
+        engine.clock.now += engine.settings.lease_ms + 1
+        sweep_when_due(engine)
+        [again] = settle(engine, held=is_dispatch)
+        worker = engine.deliver(again)
+        go(engine, worker, second)
+        before, written = engine.nodes(), len(engine.feed)
+        steps = 0
+        while not first.ended:
+            go(engine, first, 1)
+            steps += 1
+        # The refused heartbeat is all that it still asks of the store.
+        assert steps <= 2
+        assert (engine.nodes(), len(engine.feed)) == (before, written)
+        go(engine, worker)
+        drive(engine, Script())
+        assert len(dispatches(engine, "n1")) == 1
+        check_end(engine)
+
+
 @pytest.mark.parametrize("cancelled", range(10))
 @pytest.mark.parametrize("stumbles", [1, 3])
 def test_case_39_a_failure_after_the_cancellation_runs_nothing_again(

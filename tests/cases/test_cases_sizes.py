@@ -16,14 +16,25 @@ from bench.ledger import item_size
 from piton.domain.compile import Need, NodeSpec, PoolLimits
 from piton.domain.retry import RetryPolicy
 from piton.domain.rows import ExecutionRef, ExecutionRow, NodeRow
-from piton.domain.settings import Settings
+from piton.domain.settings import DAY, Settings
 from piton.domain.status import EdgeOn, ExecutionStatus, NodeStatus, Reason
+from piton.ports import Applied
+from piton.storage import keys
+from piton.storage import operations as op
 from piton.storage.attributes import decode_item, encode
 from piton.storage.sqlite import FeedRecord
 from piton.storage.views import ExecutionView, NodeView
 from piton.tasks import Context, Inputs, Registry, Task
 from tests.support.actors import Fault
-from tests.support.cases import chain, go_with_fault, is_dispatch, transitions
+from tests.support.cases import (
+    chain,
+    go,
+    go_with_fault,
+    is_dispatch,
+    parcels,
+    sweep_when_due,
+    transitions,
+)
 from tests.support.chaos import Script, check_end, drive, settle
 from tests.support.embedded import OPERATOR, Embedded
 from tests.support.engine import Engine
@@ -164,6 +175,33 @@ def test_case_53_the_longest_history_of_a_node_fits_its_row() -> None:
         assert len(row.log) == 201
         assert max(item_size(record.new) for record in engine.feed) < DYNAMODB_ITEM_BYTES // 10
         check_ended(engine)
+
+
+def test_case_53_what_goes_on_and_on_leaves_no_history() -> None:
+    """A day of sweeps, repeated dispatches and hourly resumes, and many heartbeats."""
+    with Engine(chain(Behaviour())) as engine:
+        settle(engine, held=is_dispatch)
+        until = engine.clock.now + DAY
+        while engine.clock.now < until:
+            engine.flight.clear()
+            for _ in range(4):
+                sweep_when_due(engine)
+            go(engine, engine.start_resume())
+            settle(engine, held=is_dispatch)
+        assert engine.execution().resumes >= 24
+        row = engine.nodes()["n0"]
+        worker = engine.deliver(parcels(engine, is_dispatch)[-1])
+        while not engine.bodies_run:
+            go(engine, worker, 1)
+        claimed = engine.nodes()["n0"]
+        for _ in range(300):
+            engine.clock.now += engine.settings.heartbeat_ms
+            args = {"fence": 1, "lease_until": engine.clock.now + engine.settings.lease_ms}
+            assert engine.rows.apply(op.RENEW_LEASE, keys.node(engine.ref, 0), args) == Applied()
+        assert engine.nodes()["n0"].log == claimed.log == (*row.log, claimed.log[-1])
+        assert transitions(engine, "n0") == ["N1", "N4"]
+        assert len(engine.execution().log) == 2
+        assert max(item_size(record.new) for record in engine.feed) < 2048
 
 
 def check_ended(engine: Engine) -> None:
