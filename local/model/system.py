@@ -34,11 +34,15 @@ STEP_MS: Final = 2 * MINUTE
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How far it goes: calls at once, in all and by kind, and what happens how often."""
+    """How far it goes: calls at once, in all and by kind, and what happens how often.
+
+    `sweeps` counts those of the whole way, `sweeps_at_once` those that may overlap.
+    """
 
     at_once: int = 2
     workers: int = 2
     step_runners: int = 1
+    sweeps_at_once: int = 1
     sweeps: int = 1
     cancels: int = 1
     resumes: int = 1
@@ -160,7 +164,8 @@ class System:
     def _happen(self, state: State) -> Iterator[Step]:
         left = state.left
         has_place = len(state.calls) < self.bounds.at_once
-        if left.sweeps and has_place and not any(map(self._calls.is_sweep, state.calls)):
+        sweeping = sum(map(self._calls.is_sweep, state.calls))
+        if left.sweeps and has_place and sweeping < self.bounds.sweeps_at_once:
             fewer = left._replace(sweeps=left.sweeps - 1)
             later = State(state.ground, state.calls, fewer, state.time + 1)
             yield "a sweep begins", self._begin(later, Call(Act.SWEEP))
