@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any
 
@@ -9,7 +10,8 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from handlers.runtime import flushing, make_logger
 from piton import bootstrap
-from piton.services.relay import Change
+from piton.domain.errors import Bug
+from piton.services.relay import Change, Relay
 from piton.storage.attributes import decode_item
 
 logger = make_logger()
@@ -19,10 +21,16 @@ services = cache(bootstrap.build_outbox)
 def handler(event: dict[str, Any], _context: LambdaContext) -> None:
     """Relay one batch of the stream. Raises when anything was not accepted; it then repeats."""
     outbox = services()
-    changes = [
-        Change(decode_item(old) if (old := images.get("OldImage")) else None, decode_item(new))
-        for record in event["Records"]
-        if (images := record["dynamodb"]) and (new := images.get("NewImage"))
-    ]
     with flushing(outbox.metrics):
-        outbox.relay.relay(changes)
+        outbox.relay.relay(_changes(event["Records"], outbox.relay))
+
+
+def _changes(records: Iterable[dict[str, Any]], relay: Relay) -> Iterator[Change]:
+    for record in records:
+        images = record["dynamodb"]
+        old, new = images.get("OldImage"), images.get("NewImage")
+        if new:
+            try:
+                yield Change(decode_item(old) if old else None, decode_item(new))
+            except Bug:
+                relay.leave_out(record["dynamodb"].get("Keys"))

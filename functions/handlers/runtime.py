@@ -6,7 +6,8 @@ import asyncio
 import logging
 import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
 from aws_lambda_powertools import Logger
@@ -73,13 +74,15 @@ def run_batch(
             _log.exception("message not handled", extra={"message_id": record.message_id})
             raise
 
+    threads = ThreadPoolExecutor(len(event["Records"]) or 1) if side_by_side else None
+
     async def handle_async(record: SQSRecord) -> None:
-        if side_by_side:
-            await asyncio.to_thread(handle_one, record)
+        if threads is not None:
+            await asyncio.get_running_loop().run_in_executor(threads, handle_one, record)
         else:
             handle_one(record)
 
-    with flushing(metrics):
+    with flushing(metrics), threads or nullcontext():
         answer = async_process_partial_response(
             event=event,
             record_handler=handle_async,

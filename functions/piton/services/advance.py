@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from piton.domain.errors import Stale
-from piton.domain.rows import ExecutionRef, LogEntry, NodeRow
+from piton.domain.rows import ExecutionRef, ExecutionRow, LogEntry, NodeRow
 from piton.domain.status import ExecutionStatus, NodeStatus
 from piton.ports import Applied, Clock, Counter, Metrics, Store, WorkflowStore
 from piton.services.dispatching import Dispatching
 from piton.services.drain import Drain
 from piton.services.frontier import Frontier
-from piton.services.run import Run, load_live_run
+from piton.services.run import Run, load_graph, load_live_run
 from piton.storage import keys
 from piton.storage import operations as op
 from piton.storage.views import NodeView
@@ -46,9 +46,13 @@ class Advance:
         In this order: a root that ran to its end before the execution is running could not
         finish it.
         """
-        run = load_live_run(self._store, self._workflows, ref)
-        if self._starts(run):
-            self._frontier.queue_roots(run)
+        execution = self._store.get_execution(ref)
+        if execution is None or execution.terminal:
+            raise Stale(f"{ref.execution_id} has ended or is gone")
+        # Before the graph is loaded: one that cannot be read must not keep the execution pending,
+        # because only a running one can time out.
+        if self._starts(execution):
+            self._frontier.queue_roots(Run(execution, load_graph(self._workflows, execution)))
         else:
             self._pass_over_all(ref)
 
@@ -77,12 +81,12 @@ class Advance:
             raise Stale(f"{ref.execution_id} has not ended")
         self._drain.cancel_live(ref, self._store.query_nodes(ref))
 
-    def _starts(self, run: Run) -> bool:
-        if run.execution.status is not ExecutionStatus.PENDING:
+    def _starts(self, execution: ExecutionRow) -> bool:
+        if execution.status is not ExecutionStatus.PENDING:
             return False
         now = self._clock.now_ms()
         outcome = self._store.apply(
-            op.START, keys.meta(run.ref), {"now": now, "log": LogEntry("E2", now).to_value()}
+            op.START, keys.meta(execution.ref), {"now": now, "log": LogEntry("E2", now).to_value()}
         )
         if isinstance(outcome, Applied):
             self._metrics.count(Counter.EXECUTION_STARTED)

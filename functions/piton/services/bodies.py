@@ -40,6 +40,10 @@ class _BodyTimedOutError(Exception):
     """An async body was cancelled at its timeout."""
 
 
+class _LeaseLostError(Exception):
+    """A newer attempt owns the node."""
+
+
 class Renew(Protocol):
     """Renews the lease, with a progress report if `percent` is given. False: it is lost."""
 
@@ -136,17 +140,19 @@ class Bodies:
     def run(self, attempt: Attempt, began: int) -> Returned | Failure | LeaseLost:
         """Run the body of a claimed attempt.
 
-        `began` is the monotonic time before the claim: when preparing took long, the lease is
-        renewed under its fence before the body starts, and a lost one runs nothing.
+        `began` is the monotonic time before the claim. While inputs are read, and before the body
+        starts, the lease is renewed under its fence when that is due; a lost one runs nothing.
         """
         body = self._body_of(attempt)
         if isinstance(body, Failure):
             return body
         try:
-            inputs = self._inputs.read(attempt.dispatch.ref, attempt.graph, attempt.node)
-            prepared = self._clock.monotonic_ms() - began
-            if prepared >= self._settings.heartbeat_ms and not attempt.renew():
-                return LeaseLost()
+            keep_lease = self._lease_keeper(attempt, began)
+            ref, graph, node = attempt.dispatch.ref, attempt.graph, attempt.node
+            inputs = self._inputs.read(ref, graph, node, on_read=keep_lease)
+            keep_lease()
+        except _LeaseLostError:
+            return LeaseLost()
         except PayloadMissing:
             return Failure(Reason.PAYLOAD_MISSING, permanent=True)
         except Retry:
@@ -168,6 +174,19 @@ class Bodies:
                 return Failure(Reason.NODE_TIMEOUT)
             case _:
                 return outcome
+
+    def _lease_keeper(self, attempt: Attempt, began: int) -> Callable[[], None]:
+        renewed = began
+
+        def keep() -> None:
+            nonlocal renewed
+            now = self._clock.monotonic_ms()
+            if now - renewed >= self._settings.heartbeat_ms:
+                if not attempt.renew():
+                    raise _LeaseLostError
+                renewed = now
+
+        return keep
 
     def _body_of(self, attempt: Attempt) -> Callable[[Inputs], object] | Failure:
         node, policy = attempt.node, attempt.policy

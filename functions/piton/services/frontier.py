@@ -7,7 +7,7 @@ a guarded write on one row, so any number of callers may work on the same execut
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from piton.domain.canonical import Json
@@ -38,6 +38,7 @@ def in_turn(steps: Sequence[Callable[[], None]]) -> None:
 class FrontierPass:
     """One call of `schedule_frontier`: what it looks at and what it has changed so far.
 
+    `decided` are the nodes, by ordinal, that it has moved on, or somebody else just before it;
     `ended` is set once this pass has ended the execution.
     """
 
@@ -45,6 +46,7 @@ class FrontierPass:
     known: Mapping[int, NodeRow] | None = None
     dispatching: bool = True
     changes: int = 0
+    decided: list[int] = field(default_factory=list)
     ended: bool = False
 
     def row(self, ordinal: int) -> NodeRow | None:
@@ -210,10 +212,12 @@ class Frontier:
             self._decided_by_another(this, node)
             return
         this.changes += 1
+        this.decided.append(node.ordinal)
         if node.kind is NodeKind.END:
             self._complete_execution(this)
 
     def _decided_by_another(self, this: FrontierPass, node: Node) -> None:
+        this.decided.append(node.ordinal)
         # Whoever decided the end gate may have died before it finalised.
         if node.kind is NodeKind.END:
             rows = self._store.get_nodes(this.run.ref, [node.ordinal], NodeView.CONTROL)

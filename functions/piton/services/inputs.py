@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from copy import deepcopy
 
 from piton.domain.canonical import Json
 from piton.domain.errors import Bug
@@ -20,22 +21,27 @@ class InputReader:
         self._store = store
         self._payloads = payloads
 
-    def read(self, ref: ExecutionRef, graph: Graph, node: Node) -> dict[str, Json]:
+    def read(
+        self, ref: ExecutionRef, graph: Graph, node: Node, on_read: Callable[[], None]
+    ) -> dict[str, Json]:
         """Return the inputs of `node`: the results of its taken predecessors only.
 
-        Gates pass through what they took. Raises `PayloadMissing` when a stored result or the
+        Gates pass through what they took. `on_read` is called after each result, because a wide
+        join has thousands to fetch. Raises `PayloadMissing` when a stored result or the
         execution's input is gone, `Bug` when a taken predecessor has not ended.
         """
+        results: dict[str, Json] = {}
+        for row in self._taken(ref, graph, node):
+            if row.status is NodeStatus.COMPLETED:
+                results[graph.nodes[row.ordinal].id] = self._payloads.load_result(row)
+                on_read()
         inputs: dict[str, Json] = {
             "execution": self._payloads.load_input(ref),
-            "nodes": {
-                graph.nodes[row.ordinal].id: self._payloads.load_result(row)
-                for row in self._taken(ref, graph, node)
-                if row.status is NodeStatus.COMPLETED
-            },
+            "nodes": results,
         }
         if node.params:
-            inputs["params"] = dict(node.params)
+            # A body may change what it is given, and the graph serves every execution.
+            inputs["params"] = deepcopy(dict(node.params))
         return inputs
 
     def _taken(self, ref: ExecutionRef, graph: Graph, node: Node) -> list[NodeRow]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,6 +11,7 @@ from piton.domain.errors import Bug
 from piton.domain.rows import ExecutionRef, NodeRow
 from piton.domain.settings import Settings
 from piton.ports import BlobStore, Store
+from piton.services.recent import Recent
 from piton.storage import keys
 from piton.storage.views import INPUT_VIEW
 
@@ -38,7 +38,7 @@ class Payloads:
         self._store = store
         self._blobs = blobs
         self._settings = settings
-        self._inputs: OrderedDict[ExecutionRef, Json] = OrderedDict()
+        self._inputs: Recent[ExecutionRef, str] = Recent(_CACHED_INPUTS)
 
     def save(self, ref: ExecutionRef, text: str) -> Stored:
         """Keep canonical `text` and return where.
@@ -58,32 +58,29 @@ class Payloads:
         """Return the result of a completed node; gates have none. Raises `PayloadMissing`."""
         if row.result is None and row.result_ref is None:
             return None
-        return self._load(Stored(row.result_hash, row.result, row.result_ref))
+        return canonical.loads(self._text(Stored(row.result_hash, row.result, row.result_ref)))
 
     def load_input(self, ref: ExecutionRef) -> Json:
-        """Return the execution's input. It never changes, so the latest ones are kept.
+        """Return the execution's input, a copy of its own for each caller.
 
-        Raises `PayloadMissing`.
+        It never changes, so the texts of the latest ones are kept. Raises `PayloadMissing`.
         """
-        if ref in self._inputs:
-            self._inputs.move_to_end(ref)
-            return self._inputs[ref]
-        stored = self._store.get_raw(keys.execution_input(ref), INPUT_VIEW)
-        if stored is None:
-            raise PayloadMissing
-        value = self._load(
-            Stored(
-                str(stored.get("input_hash")),
-                _optional_text(stored.get("input_body")),
-                _optional_text(stored.get("input_ref")),
+        text = self._inputs.get(ref)
+        if text is None:
+            stored = self._store.get_raw(keys.execution_input(ref), INPUT_VIEW)
+            if stored is None:
+                raise PayloadMissing
+            text = self._text(
+                Stored(
+                    str(stored.get("input_hash")),
+                    _optional_text(stored.get("input_body")),
+                    _optional_text(stored.get("input_ref")),
+                )
             )
-        )
-        self._inputs[ref] = value
-        if len(self._inputs) > _CACHED_INPUTS:
-            self._inputs.popitem(last=False)
-        return value
+            self._inputs.put(ref, text)
+        return canonical.loads(text)
 
-    def _load(self, stored: Stored) -> Json:
+    def _text(self, stored: Stored) -> str:
         text = stored.body
         if text is None:
             body = self._blobs.get(stored.ref) if stored.ref else None
@@ -92,7 +89,7 @@ class Payloads:
             text = body.decode("utf-8")
             if canonical.digest(text) != stored.hash:
                 raise PayloadMissing
-        return canonical.loads(text)
+        return text
 
 
 def _optional_text(value: object) -> str | None:

@@ -97,6 +97,10 @@ class Relay:
         try:
             return messages_of(change)
         except (Bug, ValueError):
-            self._metrics.count(Counter.RECORD_SKIPPED)
-            _log.exception("row cannot be read", extra={"sk": str(change.new.get("sk"))})
+            self.leave_out(change.new.get("sk"))
             return []
+
+    def leave_out(self, key: object) -> None:
+        """Count and log a change that cannot be read, from where the error is handled."""
+        self._metrics.count(Counter.RECORD_SKIPPED)
+        _log.exception("row cannot be read", extra={"key": key})

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-from piton.domain.errors import Retry, Stale
+from piton.domain.errors import Bug, Retry, Stale
 from piton.domain.rows import ExecutionRef, ExecutionRow, LogEntry, NodeRow, Value
 from piton.domain.settings import Settings
 from piton.domain.stall import next_due_at, resend_due_at, stall_reason
@@ -35,6 +35,7 @@ from piton.services.run import Run, load_live_run
 from piton.storage import keys
 from piton.storage import operations as op
 from piton.storage.algebra import Operation
+from piton.storage.views import NodeView
 
 _log = logging.getLogger("piton.sweep")
 
@@ -99,13 +100,13 @@ class Sweep:
         return not steps.failed
 
     def _sweep_one(self, due: DueExecution, started: int, steps: _Steps) -> None:
-        execution = self._store.get_execution(due.ref)
+        execution = self._read(due, started)
         if execution is None or execution.due_at != due.due_at:
             return
         # First of all, so that an execution that kills the watchdog cannot block the list.
         parked = execution.parked is not None
         pause = self._settings.sweep_slowest_ms if parked else self._settings.sweep_latest_ms
-        seen = self._defer(execution, due.due_at, started + pause)
+        seen = self._defer(execution.ref, due.due_at, started + pause)
         if seen is None:
             return
         if execution.terminal:
@@ -113,7 +114,15 @@ class Sweep:
             return
         rows = self._sweep_live(execution, steps)
         if rows is not None:
-            self._defer(execution, seen, next_due_at(execution, rows, started, self._settings))
+            self._defer(execution.ref, seen, next_due_at(execution, rows, started, self._settings))
+
+    def _read(self, due: DueExecution, started: int) -> ExecutionRow | None:
+        try:
+            return self._store.get_execution(due.ref)
+        except Bug:
+            # A row that cannot be read must not stay at the head of the list either.
+            self._defer(due.ref, due.due_at, started + self._settings.sweep_slowest_ms)
+            raise
 
     def _sweep_ended(self, execution: ExecutionRow, seen: int, started: int) -> None:
         live = self._drain.cancel_live(execution.ref, self._store.query_nodes(execution.ref))
@@ -123,7 +132,7 @@ class Sweep:
             if isinstance(outcome, Applied):
                 self._metrics.count(Counter.RETIRED)
         elif live == 0:
-            self._defer(execution, seen, retire_at)
+            self._defer(execution.ref, seen, retire_at)
 
     def _sweep_live(self, execution: ExecutionRow, steps: _Steps) -> list[NodeRow] | None:
         """Repair a live execution. Returns its rows as read, None once it has ended.
@@ -231,23 +240,26 @@ class Sweep:
         if execution.started_at is None:
             return False
         run = load_live_run(self._store, self._workflows, execution.ref)
-        # Each pass decides at least one node more, so this ends.
-        for _ in run.graph.nodes:
-            rows = self._store.query_nodes(run.ref)
-            known = {row.ordinal: row for row in rows}
-            this = self._frontier.schedule_frontier(run, rows, known, dispatching=False)
+        fresh = {row.ordinal: row for row in self._store.query_nodes(run.ref)}
+        known: dict[int, NodeRow] = {}
+        # Each pass goes on from the nodes that the one before has decided, so this ends.
+        while fresh:
+            known |= fresh
+            this = self._frontier.schedule_frontier(run, fresh.values(), known, dispatching=False)
             if this.ended:
                 return True
-            if not this.changes:
-                break
+            if not this.decided:
+                return False
+            touched = {*this.decided, run.graph.end}
+            fresh = self._store.get_nodes(run.ref, touched, NodeView.CONTROL)
         return False
 
-    def _defer(self, execution: ExecutionRow, seen: int, due_at: int) -> int | None:
+    def _defer(self, ref: ExecutionRef, seen: int, due_at: int) -> int | None:
         """Move the execution on the due list. None when another sweep has moved it."""
         if due_at == seen:
             return seen
         outcome = self._store.apply(
-            op.DEFER, keys.meta(execution.ref), {"seen_due_at": seen, "due_at": due_at}
+            op.DEFER, keys.meta(ref), {"seen_due_at": seen, "due_at": due_at}
         )
         return due_at if isinstance(outcome, Applied) else None
 

@@ -10,7 +10,6 @@ repeat need a key that the other side deduplicates.
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Final
 
@@ -38,6 +37,7 @@ from piton.ports import (
 from piton.services.bodies import Attempt, Bodies, Failure, Renew
 from piton.services.dispatching import Dispatching, Disposition
 from piton.services.payloads import Payloads
+from piton.services.recent import Recent
 from piton.services.run import load_graph
 from piton.storage import keys
 from piton.storage import operations as op
@@ -82,7 +82,7 @@ class Work:
         self._metrics = metrics
         self._settings = settings
         self._identity = identity
-        self._executions: OrderedDict[ExecutionRef, ExecutionRow] = OrderedDict()
+        self._executions: Recent[ExecutionRef, ExecutionRow] = Recent(_CACHED_EXECUTIONS)
 
     def run(self, dispatch: Dispatch, available_ms: int) -> Disposition:
         """Claim the node at the dispatch's fence, run its body and record the outcome.
@@ -114,9 +114,7 @@ class Work:
             execution = self._store.get_execution(ref)
             if execution is None or execution.terminal:
                 raise Stale(f"{ref.execution_id} has ended or is gone")
-            self._executions[ref] = execution
-            if len(self._executions) > _CACHED_EXECUTIONS:
-                self._executions.popitem(last=False)
+            self._executions.put(ref, execution)
         return load_graph(self._workflows, execution)
 
     def _claim(self, dispatch: Dispatch, policy: AttemptPolicy) -> None:

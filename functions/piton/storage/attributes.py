@@ -42,11 +42,10 @@ def encode(value: Value) -> Encoded:
 
 def decode(encoded: Mapping[str, object]) -> Value:
     """Return the value of a wire form. Raises `Bug` on types that the engine never stores."""
-    [(kind, content)] = encoded.items()
-    reader = _READERS.get(kind)
-    if reader is None:
-        raise Bug(f"the engine stores no attribute of type {kind}")
-    return reader(content)
+    for kind, content in encoded.items():
+        if kind in _READERS:
+            return _READERS[kind](content)
+    raise Bug(f"the engine stores no attribute of type {', '.join(encoded)}")
 
 
 def decode_item(item: Mapping[str, Mapping[str, object]]) -> Attributes:
