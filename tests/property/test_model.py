@@ -8,7 +8,7 @@ import pytest
 
 from local.model.callers import try_all
 from local.model.explore import Exploration
-from local.model.graphs import CHAIN, JOIN, Small
+from local.model.graphs import CHAIN, JOIN, ONE, Small
 from local.model.rows import RowTable
 from local.model.space import Space
 from local.model.system import Bounds, System
@@ -44,6 +44,15 @@ def test_sweeps_recover_from_every_state_of_the_rows() -> None:
     found = explored(CHAIN, Bounds(at_once=2, cancels=0, resumes=0)).run()
     assert found.violation is None
     assert found.row_states > 50
+
+
+def test_sweeps_that_overlap_reach_more_states() -> None:
+    alone = Bounds(workers=1, step_runners=0, sweeps=2, cancels=0, resumes=0)
+    apart, together = (
+        explored(ONE, replace(alone, sweeps_at_once=number)).run() for number in (1, 2)
+    )
+    assert apart.violation is together.violation is None
+    assert together.states > apart.states
 
 
 def test_a_second_dispatch_is_found_with_the_way_to_it() -> None:
