@@ -252,6 +252,15 @@ def test_a_file_of_a_newer_release_or_of_another_program_is_refused(
         SqliteStore(path)
 
 
+def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("not a database, " * 100)
+    before = path.read_bytes()
+    with pytest.raises(IncompatibleFile, match="no database"):
+        SqliteStore(path)
+    assert path.read_bytes() == before
+
+
 def test_a_file_with_foreign_tables_is_refused_and_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "other.db"
     with sqlite3.connect(path) as connection:
@@ -316,6 +325,15 @@ def test_a_refused_write_costs_its_group_nothing(grouped: SqliteStore, tmp_path:
     assert grouped.get_execution(REF) is None
     grouped.flush()
     assert on_disk(tmp_path) == [0]
+
+
+def test_a_refused_write_alone_keeps_no_lock(grouped: SqliteStore, tmp_path: Path) -> None:
+    assert queue(grouped, 0)
+    grouped.flush()
+    assert not queue(grouped, 0)
+    other = SqliteStore(tmp_path / "piton.db", busy_timeout_s=0.0)
+    assert queue(other, 1)
+    other.close()
 
 
 def test_a_fault_amid_changes_takes_its_group_with_it_and_frees_the_lock(

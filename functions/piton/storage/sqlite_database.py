@@ -97,7 +97,12 @@ class Database:
             raise
 
     def _create_or_check(self, path: str) -> None:
-        version = self._pragma("user_version")
+        try:
+            version = self._pragma("user_version")
+        except sqlite3.OperationalError:
+            raise
+        except sqlite3.DatabaseError as error:
+            raise IncompatibleFile(f"{path} is no database; choose another file") from error
         if version == 0 and self._pragma("schema_version") == 0:
             try:
                 self._connection.executescript(_SCHEMA)
@@ -133,12 +138,14 @@ class Database:
         """
         with self._lock:
             connection = self._connection
-            changes = connection.total_changes
+            changes, waiting = connection.total_changes, connection.in_transaction
             try:
-                if not connection.in_transaction:
+                if not waiting:
                     connection.execute("BEGIN IMMEDIATE")
                 yield connection
-                if not self._group_commits:
+                # A block that changed nothing, with nothing before it, must not keep the lock.
+                changed = connection.total_changes != changes
+                if not self._group_commits or not (waiting or changed):
                     connection.execute("COMMIT")
             except BaseException as error:
                 changed = connection.total_changes != changes
