@@ -11,7 +11,6 @@ import argparse
 import json
 import logging
 import os
-import signal
 import sys
 import tempfile
 import time
@@ -28,7 +27,7 @@ from bench.long_run import long_run
 from bench.parts import run_parts
 from bench.progress import Board, duration
 from bench.proofs import PARTS, Proofs, is_good
-from bench.workers import INTERRUPTS
+from bench.workers import on_interrupts
 from local.docs.cases import counts
 
 _CHAIN: Final = 1000
@@ -108,8 +107,7 @@ def main() -> int:
     console = Console()
     if asked.long:
         return long_run(console, asked.build, asked.seeds, asked.jobs)
-    for number in INTERRUPTS:
-        signal.signal(number, _raise)
+    on_interrupts(_raise)
     if asked.only:
         return 0 if measure_some(console, asked.jobs, asked.only) else 1
     return 0 if measure(console, asked.jobs, asked.build / "reports") else 1

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import wait
 from types import FrameType, TracebackType
-from typing import Final, Generic, Self, TypeVar
+from typing import Any, Final, Generic, Self, TypeVar
 
 from local.simulator.campaign import be_quiet
 
@@ -23,6 +23,8 @@ T = TypeVar("T")
 
 Tell = Callable[[int], None]
 """Work calls it with how much of it is done."""
+
+Handler = Callable[[int, FrameType | None], Any] | int | signal.Handlers | None
 
 Gauges = ctypes.Array[ctypes.c_longlong]
 
@@ -76,19 +78,27 @@ class Workers:
             return self._pool.submit(_run, work, argument, gauge)
 
 
+def on_interrupts(take: Callable[[int, FrameType | None], object]) -> dict[int, Handler]:
+    """Have interrupts taken, except those that are ignored (`nohup`). Returns the old handlers."""
+    before: dict[int, Handler] = {number: signal.getsignal(number) for number in INTERRUPTS}
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:
+            signal.signal(number, take)
+    return before
+
+
 class Stop:
     """Takes interrupts: the first one is a wish to stop, the second one raises at once."""
 
     def __init__(self) -> None:
         self.signal: int | None = None
-        self._before = {number: signal.getsignal(number) for number in INTERRUPTS}
+        self._before: dict[int, Handler] = {}
 
     def __bool__(self) -> bool:
         return self.signal is not None
 
     def __enter__(self) -> Self:
-        for number in INTERRUPTS:
-            signal.signal(number, self._take)
+        self._before = on_interrupts(self._take)
         return self
 
     def __exit__(

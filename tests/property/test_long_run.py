@@ -17,6 +17,7 @@ import pytest
 from rich.console import Console
 
 from bench.long_run import FIRST, Files, Totals, code_hash, long_run
+from bench.workers import Stop
 from local.simulator.campaign import Summary, be_quiet, run_seeds
 from local.simulator.faults import Kind
 
@@ -92,6 +93,21 @@ def test_what_signals_interrupt_goes_on_where_it_stopped(tmp_path: Path) -> None
     assert found["violations"] == len(alone.violations)
     assert found["faults"] == {kind.value: n for kind, n in alone.struck.items()}
     assert found["seeds_per_second"] > 0
+
+
+def test_signals_that_are_ignored_stay_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with Stop() as stop:
+            signal.raise_signal(signal.SIGHUP)
+            assert not stop
+            signal.raise_signal(signal.SIGTERM)
+            assert stop.signal == signal.SIGTERM
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGTERM)
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_another_code_starts_over_and_what_was_done_is_kept(tmp_path: Path) -> None:
