@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import accumulate
 from typing import Final
 
+from handlers.watchdog import SWEEP_LIMIT
 from infra.functions import SIZES
 from infra.payloads import payload_days
 from infra.pool import STOP_MARGIN_S, Pool
@@ -45,6 +46,11 @@ def limits_table() -> str:
                 ),
                 f"{code('result_limit_bytes')}, {code('inline_bytes')}",
             ),
+            (
+                "Results that one node is given",
+                "fetched one after another, within its pool's time and memory",
+                f"{code('timeout_s')}, {code('memory_mb')} of the pool",
+            ),
             ("Output of an execution in one answer", size(MAX_OUTPUT_BYTES), ""),
             (
                 "Timeout of a node",
@@ -63,6 +69,11 @@ def limits_table() -> str:
                     f"cap at most {seconds(int(MAX_CAP_S * SECOND))}"
                 ),
                 f"{code('retry')} of the node or the task",
+            ),
+            (
+                "Executions that the watchdog looks at",
+                f"{SWEEP_LIMIT:,} a minute, the longest overdue first",
+                "",
             ),
             (
                 "Life of an execution",
