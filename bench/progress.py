@@ -64,9 +64,7 @@ class Board:
     def add(self, name: str, total: int) -> Bar:
         """Add a part with this much to do."""
         bar = Bar(name, total)
-        task = self._progress.add_task(
-            name, total=total, start=False, counted=f"{total:,}", note=""
-        )
+        task = self._progress.add_task(name, total=total, counted="", note="")
         self._bars[task] = bar
         return bar
 
@@ -77,8 +75,6 @@ class Board:
     def refresh(self) -> None:
         """Show where everything stands; without a terminal only if the last line is old."""
         for task, bar in self._bars.items():
-            if bar.done:
-                self._progress.start_task(task)
             counted = f"{bar.done:,} of {bar.total:,}"
             self._progress.update(
                 task, completed=bar.done, total=bar.total, counted=counted, note=bar.note
