@@ -219,6 +219,7 @@ def test_case_27_inputs_do_not_depend_on_who_dispatched(
     with Engine(join_of(3, gate_width)) as engine:
         waiting = settle(engine, held=is_dispatch)
         for index in order:
+            engine.clock.now += 1
             engine.deliver(waiting[index])
             settle(engine, held=lambda message: is_dispatch(message) or ENDS(message))
         for parcel in parcels(engine, ENDS):

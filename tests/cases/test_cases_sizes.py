@@ -140,7 +140,7 @@ def test_case_50_what_is_too_large_fails_at_once_and_for_good(excess: int) -> No
 @pytest.mark.parametrize("fault", [f for f in Fault if f is not Fault.NONE])
 @pytest.mark.parametrize("step", range(12))
 def test_case_52_a_large_result_is_recorded_once(step: int, fault: Fault) -> None:
-    """Its body is stored under its content; whatever is repeated repeats no transition."""
+    """It lies under its content, so whatever is repeated repeats neither body nor transition."""
     with Engine(chain(Behaviour(), Behaviour()), Settings(inline_bytes=1)) as engine:
         [parcel] = settle(engine, held=is_dispatch)
         go_with_fault(engine, engine.deliver(parcel), step, fault)
@@ -150,6 +150,12 @@ def test_case_52_a_large_result_is_recorded_once(step: int, fault: Fault) -> Non
         assert row.result_ref
         assert transitions(engine, "n0").count("N6") == 1
         check_end(engine)
+        # One body for the input and one for each node, however many attempts there were.
+        stored = [key for (key,) in engine.rows.database.read("SELECT key FROM blobs", ())]
+        results = {node.result_ref for node in engine.nodes().values() if node.result_ref}
+        assert len(results) == 2
+        assert results <= set(stored)
+        assert len(stored) == 3
 
 
 def test_case_53_history_lies_with_its_node_and_not_with_the_execution() -> None:
