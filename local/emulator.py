@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
@@ -209,8 +210,9 @@ class Emulator:
         )
         return sorted(
             process.pid
-            for process in _marked(record)
+            for process in psutil.process_iter()
             if any(place.match(argument) for argument in _command(process))
+            and _is_marked(process, record)
         )
 
     def _started(self) -> _Record:
@@ -332,12 +334,17 @@ def _marked(record: _Record) -> set[psutil.Process]:
     """Every live process that carries the emulator's mark, with its descendants."""
     found: set[psutil.Process] = set()
     for process in psutil.process_iter():
-        try:
-            if process.environ().get("TMPDIR") == record.mark:
+        if _is_marked(process, record):
+            with suppress(psutil.Error):
                 found.update((process, *process.children(recursive=True)))
-        except psutil.Error:
-            continue  # gone, a zombie, or another user's
     return found
+
+
+def _is_marked(process: psutil.Process, record: _Record) -> bool:
+    try:
+        return bool(process.environ().get("TMPDIR") == record.mark)
+    except psutil.Error:
+        return False  # gone, a zombie, or another user's
 
 
 def _command(process: psutil.Process) -> list[str]:

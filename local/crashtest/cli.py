@@ -16,6 +16,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from local.crashtest.deployed.cli import REPORT as DEPLOYED_REPORT
+from local.crashtest.deployed.cli import crashtest_deployed
 from local.crashtest.points import Point
 from local.crashtest.report import Report, command_line
 from local.crashtest.subject import FindTask, Subject, load_tasks, stub
@@ -48,11 +50,23 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--at", nargs="+", metavar="POINT", help="only crash there, such as 17:after, and trace it"
     )
-    parser.add_argument("--report", type=Path, default=REPORT, help=f"{REPORT} by default")
+    parser.add_argument(
+        "--deployed",
+        action="store_true",
+        help="on an embedded AWS of its own, by SIGKILL; its tasks have to be those of a pool",
+    )
+    parser.add_argument(
+        "--report",
+        type=Path,
+        help=f"{REPORT}, or {DEPLOYED_REPORT} of the deployed, by default",
+    )
 
 
 def crashtest(asked: Namespace, text: str, execution_input: Mapping[str, Json]) -> bool:
     """Carry out the command; True when the workflow survives. Raises `CrashtestError`."""
+    if asked.deployed:
+        report_file = asked.report or DEPLOYED_REPORT
+        return crashtest_deployed(asked, text, execution_input, report_file)
     subject = _subject(asked, text, execution_input)
     # Tasks and services log every failure, and here they fail as planned.
     logging.disable(logging.CRITICAL)
@@ -67,12 +81,13 @@ def _sweep(asked: Namespace, subject: Subject) -> bool:
     console = Console(stderr=asked.json)
     report = _with_progress(subject, most_pairs, console)
     command = _command(asked)
-    report.write(asked.report, command)
+    report_file = asked.report or REPORT
+    report.write(report_file, command)
     if asked.json:
         print(json.dumps(report.to_json(command)))
     else:
         _show(console, subject, report, most_pairs, command)
-        console.print(f"report: {asked.report}", highlight=False)
+        console.print(f"report: {report_file}", highlight=False)
     return not report.failures
 
 

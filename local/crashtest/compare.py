@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from local.crashtest.trial import Ending, NodeEnd
+from local.crashtest.ending import Ending, NodeEnd
 from local.simulator.audit import INTERFERENCE
 from piton.domain.status import ExecutionStatus, NodeStatus, Reason
 

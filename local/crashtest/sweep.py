@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from local.crashtest.compare import changing_results, difference
+from local.crashtest.ending import Ending
 from local.crashtest.points import Point, distinct_points, points_of
 from local.crashtest.report import Crash, Failure, Report
 from local.crashtest.subject import Subject
-from local.crashtest.trial import Ending, Trial, attempt
+from local.crashtest.trial import Trial, attempt
 from local.simulator.strands import Strands
 from piton.storage.algebra import Operation
 

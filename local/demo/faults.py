@@ -52,7 +52,7 @@ def kill_worker(
             return None
         os.kill(chosen.pid, signal.SIGKILL)
         at = CLOCK.now_ms()
-        until(lambda: _is_dead(chosen.pid), _DEATH_DEADLINE_S, f"the end of process {chosen.pid}")
+        until(lambda: is_dead(chosen.pid), _DEATH_DEADLINE_S, f"the end of process {chosen.pid}")
         # Only now: until its end, the process could still record an outcome.
         inside = [start for start in starts() if start.pid == chosen.pid]
         victims = [start for start in inside if is_in_body(stack, start)]
@@ -139,7 +139,8 @@ def _receive(stack: Stack) -> list[tuple[Fact, MessageTypeDef]]:
     return [(Fact.parse(message["Body"]), message) for message in answer.get("Messages", [])]
 
 
-def _is_dead(pid: int) -> bool:
+def is_dead(pid: int) -> bool:
+    """Whether a process runs no more, be it that its parent has yet to take note of it."""
     try:
         return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
