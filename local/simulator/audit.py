@@ -12,7 +12,7 @@ from local.simulator.faults import Kind
 from local.simulator.generate import PERMANENT_CODE, TRANSIENT_CODE
 from local.simulator.host import Violation
 from local.simulator.oracle import Outcome, Verdict, judge
-from local.simulator.scenario import Behaviour, BodyPlan, NodePlan, Scenario
+from local.simulator.scenario import Behaviour, BodyPlan, NodePlan, Recovery, Scenario
 from local.simulator.world import World
 from piton.domain import canonical
 from piton.domain.canonical import Json
@@ -64,7 +64,10 @@ class _Audit:
         rows = self.world.watch.rows
         execution = rows.executions[self.ref]
         nodes = rows.of(self.ref)
-        self._nothing_is_live(execution, nodes)
+        if self._watched:
+            self._nothing_is_live(execution, nodes)
+        else:
+            self._has_ended_by_itself(execution, nodes)
         for node in self.scenario.nodes:
             if node.id in nodes:
                 self._attempts_are_explained(node, nodes[node.id], execution)
@@ -79,6 +82,24 @@ class _Audit:
         live = [row.node_id for row in nodes.values() if row.status in LIVE_NODE_STATUSES]
         if live:
             self._fail(f"{live} live under an execution that is {execution.status}")
+
+    @property
+    def _watched(self) -> bool:
+        return self.scenario.recovery is Recovery.WATCHDOG
+
+    def _has_ended_by_itself(self, execution: ExecutionRow, nodes: Mapping[str, NodeRow]) -> None:
+        """Without a watchdog: only what was queued after the end, or news of it lost, is left."""
+        if not execution.terminal:
+            self._fail(f"{execution.status} for good where nothing watches over it")
+        expected = self.world.watch.rows.left_queued if self._told_of_its_end else set()
+        for row in nodes.values():
+            left = (self.ref, row.node_id, row.fence) in expected
+            if row.status is NodeStatus.RUNNING or (row.status in LIVE_NODE_STATUSES and left):
+                self._fail(f"{row.node_id}: {row.status} for good, {execution.status} as it is")
+
+    @property
+    def _told_of_its_end(self) -> bool:
+        return self.scenario.recovery is Recovery.NOBODY
 
     # --- Attempts --------------------------------------------------------------------------
 
@@ -104,8 +125,12 @@ class _Audit:
                 self._fail(f"{plan.id}: failed with attempts left")
 
     def _failure_is_explained(self, plan: NodePlan, attempt: int, entry: LogEntry) -> None:
-        natural = _natural_code(plan, plan.attempt(attempt))
+        body = plan.attempt(attempt)
+        natural = _natural_code(plan, body)
         if entry.reason == natural:
+            final = body.behaviour in _PERMANENT or plan.missing_task
+            if final and entry.transition == "N7":
+                self._fail(f"{plan.id}: {natural} was repeated, which ends a node for good")
             return
         if entry.reason not in INTERFERENCE or not self.scenario.may_cost_attempts:
             self._fail(f"{plan.id}: attempt {attempt} ended with {entry.reason}, not {natural}")
@@ -167,6 +192,7 @@ class _Audit:
                 allowed |= {expected.status}
                 if expected.status is not NodeStatus.SKIPPED:
                     allowed |= {NodeStatus.CANCELLED}
+                    allowed |= set() if self._watched else {NodeStatus.QUEUED}
         if status not in allowed:
             self._fail(f"{node_id}: {status}, expected one of {sorted(allowed)}")
         if row is None or expected is None or status is not NodeStatus.COMPLETED:

@@ -143,6 +143,12 @@ class Host:
                     return 3
                 return int(self.random.expovariate(1 / _MEAN_PAUSE_MS))
 
+    def now_ms(self) -> int:
+        """Wall-clock time as the process believes it whose task is running."""
+        if self._current is None:
+            raise Violation("asked for the time outside any task")
+        return self._current.process.clock.now_ms()
+
     def sleep(self, delay_ms: int) -> None:
         """Stop the current task for a while. Others go on in the meantime."""
         task = self._current

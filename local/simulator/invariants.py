@@ -1,6 +1,7 @@
 """What holds after every single commit and at the start of every body.
 
-Each rule is a function in a list: what is added to the engine adds its own.
+Each rule is a function in a list: what is added to the engine adds its own. Rules about attempts
+are in `attempts`.
 """
 
 from __future__ import annotations
@@ -17,19 +18,54 @@ from piton.domain.errors import Bug
 from piton.domain.graph import Graph
 from piton.domain.replay import ExecutionState, NodeState, replay_execution, replay_node
 from piton.domain.rows import ExecutionRef, ExecutionRow, NodeRow
+from piton.domain.settings import Settings
 from piton.domain.status import NodeStatus, Reason
 from piton.tasks import Context, Inputs
+
+Claim = tuple[ExecutionRef, str, int]
+"""An attempt, by the fence under which it was claimed: execution, node and fence."""
 
 
 @dataclass
 class Rows:
-    """Every row as it stands, kept up to date from the change stream."""
+    """Every row as it stands, kept up to date from the change stream.
+
+    `leases` has the end of the lease as last written for each claim, `late_claims` those that
+    were committed after their execution had ended. `left_queued` are nodes, with their fence, that
+    were queued or waiting when it ended.
+    """
 
     graph: Graph
     blob: Callable[[str], bytes | None]
+    settings: Settings = field(default_factory=Settings)
     executions: dict[ExecutionRef, ExecutionRow] = field(default_factory=dict)
     nodes: dict[tuple[ExecutionRef, int], NodeRow] = field(default_factory=dict)
     expires_at: dict[tuple[str, str], int] = field(default_factory=dict)
+    leases: dict[Claim, int] = field(default_factory=dict)
+    late_claims: set[Claim] = field(default_factory=set)
+    left_queued: set[Claim] = field(default_factory=set)
+
+    def take_execution(self, change: ExecutionChange) -> None:
+        """Take in a change of an execution."""
+        self.executions[change.ref] = change.new
+        if change.new.terminal and not (change.old and change.old.terminal):
+            self.left_queued |= {
+                (change.ref, row.node_id, row.fence)
+                for row in self.of(change.ref).values()
+                if row.status in (NodeStatus.QUEUED, NodeStatus.WAITING)
+            }
+
+    def take(self, change: NodeChange) -> None:
+        """Take in a change of a node."""
+        new, claim = change.new, (change.ref, change.new.node_id, change.new.fence)
+        self.nodes[change.ref, new.ordinal] = new
+        if new.status is not NodeStatus.RUNNING:
+            return
+        self.leases[claim] = new.lease_until
+        execution = self.executions.get(change.ref)
+        claimed = change.old.status is not NodeStatus.RUNNING
+        if claimed and (execution is None or execution.terminal):
+            self.late_claims.add(claim)
 
     def of(self, ref: ExecutionRef) -> dict[str, NodeRow]:
         """Rows of one execution's nodes, by id."""
@@ -73,11 +109,17 @@ class ExecutionChange:
 
 @dataclass(frozen=True, slots=True)
 class BodyStart:
-    """A body that begins, with what it was given."""
+    """A body that begins, with what it was given, at `now` by the clock of its process."""
 
     ref: ExecutionRef
     context: Context
     inputs: Inputs
+    now: int
+
+    @property
+    def claim(self) -> Claim:
+        """The attempt that it is the body of."""
+        return self.ref, self.context.node_id, self.context.fence
 
 
 def _fail(message: str) -> None:

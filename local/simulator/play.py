@@ -58,6 +58,7 @@ def play(
         skews=scenario.skews,
         settings=settings,
         mutations=mutations or {},
+        recovery=scenario.recovery,
         trace=trace,
     )
     world = World(_workload(scenario), conditions, strands)

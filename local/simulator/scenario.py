@@ -72,6 +72,14 @@ class Tempo(StrEnum):
     UNEVEN = "milliseconds in most handlers, seconds in some"
 
 
+class Recovery(StrEnum):
+    """Who finds what has got lost. Where it is nobody, nothing may need to be found."""
+
+    WATCHDOG = "the watchdog"
+    OPERATOR = "an operator who resumes"
+    NOBODY = "nobody"
+
+
 @dataclass(frozen=True)
 class Scenario:
     """Everything that a run depends on. `deadline_s` and `timeout_s` count from the start.
@@ -91,6 +99,7 @@ class Scenario:
     deadline_s: float | None = None
     tempo: Tempo = Tempo.USUAL
     skews: Mapping[Place, tuple[int, ...]] = field(default_factory=dict)
+    recovery: Recovery = Recovery.WATCHDOG
 
     @cached_property
     def plans(self) -> Mapping[str, NodePlan]:
@@ -113,6 +122,8 @@ class Scenario:
             f"seed {self.seed}, {len(self.nodes)} node(s), {self.executions} execution(s)",
             f"calls take {self.tempo}, gates from {self.max_in_degree + 1} sources",
         ]
+        if self.recovery is not Recovery.WATCHDOG:
+            lines.append(f"what gets lost is found by {self.recovery}")
         if self.rivals:
             lines.append(f"each asked for by {self.rivals} more caller(s)")
         if self.timeout_s is not None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 
+from local.simulator.attempts import ATTEMPT_RULES, START_RULES
 from local.simulator.host import Violation
 from local.simulator.invariants import (
     BODY_RULES,
     EXECUTION_RULES,
     NODE_RULES,
     BodyStart,
+    Claim,
     ExecutionChange,
     NodeChange,
     Rows,
@@ -19,6 +21,7 @@ from local.simulator.oracle import Outcome
 from piton.domain.canonical import Json
 from piton.domain.graph import Graph
 from piton.domain.rows import META_SK, NODE_SK_PREFIX, ExecutionRef, ExecutionRow, NodeRow
+from piton.domain.settings import Settings
 from piton.storage.sqlite import FeedRecord
 
 ExpectedInputs = Callable[[str, Mapping[str, Outcome]], Json]
@@ -29,13 +32,17 @@ class Watch:
     """Applies the rules to each change and to each start of a body."""
 
     def __init__(
-        self, graph: Graph, inputs: ExpectedInputs, blob: Callable[[str], bytes | None]
+        self,
+        graph: Graph,
+        inputs: ExpectedInputs,
+        blob: Callable[[str], bytes | None],
+        settings: Settings,
     ) -> None:
-        self.rows = Rows(graph, blob)
-        self.bodies: Counter[tuple[ExecutionRef, str, int]] = Counter()
-        self.node_rules = list(NODE_RULES)
+        self.rows = Rows(graph, blob, settings)
+        self.bodies: Counter[Claim] = Counter()
+        self.node_rules = [*NODE_RULES, *ATTEMPT_RULES]
         self.execution_rules = list(EXECUTION_RULES)
-        self.body_rules = list(BODY_RULES)
+        self.body_rules = [*BODY_RULES, *START_RULES]
         self._inputs = inputs
 
     def change(self, record: FeedRecord) -> None:
@@ -48,9 +55,8 @@ class Watch:
 
     def body(self, start: BodyStart) -> None:
         """Take in the start of a body. Raises `Violation`."""
-        place = (start.ref, start.context.node_id, start.context.fence)
-        self.bodies[place] += 1
-        if self.bodies[place] > 1:
+        self.bodies[start.claim] += 1
+        if self.bodies[start.claim] > 1:
             raise Violation(f"{start.context.node_id}: two bodies with fence {start.context.fence}")
         for rule in self.body_rules:
             rule(self.rows, start)
@@ -75,12 +81,13 @@ class Watch:
         change = ExecutionChange(new.ref, self.rows.executions.get(new.ref), new)
         for rule in self.execution_rules:
             rule(self.rows, change)
-        self.rows.executions[new.ref] = new
+        self.rows.take_execution(change)
 
     def _node(self, record: FeedRecord) -> None:
         ref = ExecutionRef.from_pk(record.pk)
         new = NodeRow.from_attributes(record.new)
         old = self.rows.nodes.get((ref, new.ordinal)) or NodeRow(new.ordinal)
+        change = NodeChange(ref, old, new)
         for rule in self.node_rules:
-            rule(self.rows, NodeChange(ref, old, new))
-        self.rows.nodes[ref, new.ordinal] = new
+            rule(self.rows, change)
+        self.rows.take(change)

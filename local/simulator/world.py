@@ -16,7 +16,7 @@ from local.simulator.host import End, Host, Violation
 from local.simulator.invariants import BodyStart
 from local.simulator.network import BusAndQueues, Message, Queue, Stream
 from local.simulator.randomness import chance, seeded
-from local.simulator.scenario import Tempo
+from local.simulator.scenario import Recovery, Tempo
 from local.simulator.store import ObservedStore
 from local.simulator.strands import Strands
 from local.simulator.tally import Tally
@@ -63,6 +63,7 @@ class Conditions:
     settings: Settings = field(default_factory=Settings)
     mutations: Mapping[str, Operation] = field(default_factory=dict)
     retention: bool = True
+    recovery: Recovery = Recovery.WATCHDOG
     trace: bool = False
 
 
@@ -80,10 +81,13 @@ class World:
         if conditions.trace:
             self.host.trace = []
         self.rows = ObservedStore(self._committed, conditions.mutations)
-        self.watch = Watch(workload.graph, workload.inputs, self.rows.blobs.get)
+        self.watch = Watch(
+            workload.graph, workload.inputs, self.rows.blobs.get, conditions.settings
+        )
         self.refs: list[ExecutionRef] = []
         self._random = random
-        self._retention = conditions.retention
+        self._recovery = conditions.recovery
+        self._retention = conditions.retention and self._recovery is Recovery.WATCHDOG
         self._forgotten: set[tuple[str, str]] = set()
         self._keys: dict[Key, int] = {}
         limit_ms = self.settings.handler_timeout_ms
@@ -115,8 +119,11 @@ class World:
         for number in range(self.workload.executions):
             for _ in range(1 + self.workload.rivals):
                 self.clients.start(number)
-        self.agenda.after(self._random.randrange(MINUTE), self._tick)
+        if self._recovery is Recovery.WATCHDOG:
+            self.agenda.after(self._random.randrange(MINUTE), self._tick)
         self._until_quiet()
+        if self._recovery is Recovery.OPERATOR:
+            self._resume_what_stands()
         if self._retention:
             self._let_expire()
 
@@ -124,6 +131,16 @@ class World:
         """End what is left of the run."""
         self.host.close()
         self.rows.base.close()
+
+    def _resume_what_stands(self) -> None:
+        """Resume what has not ended, as often as something was lost: each time it gets further."""
+        resumes = 0
+        while resumes < len(self.host.plan.struck):
+            resumes += 1
+            for ref in self.refs:
+                if not self.watch.rows.executions[ref].terminal:
+                    self.agenda.after(MINUTE, partial(self.clients.resume, ref))
+            self._until_quiet()
 
     # --- The clockwork ---------------------------------------------------------------------
 
@@ -223,7 +240,7 @@ class World:
     def _body_starts(self, context: Context, inputs: Inputs) -> None:
         self.host.note(f"body of {context.node_id} starts at fence {context.fence}")
         ref = ExecutionRef(context.tenant, context.execution_id)
-        self.watch.body(BodyStart(ref, context, inputs))
+        self.watch.body(BodyStart(ref, context, inputs, self.host.now_ms()))
 
     # --- The end of the rows ---------------------------------------------------------------
 
