@@ -55,12 +55,28 @@ def undeliverable_only_when_due(_: Rows, change: NodeChange) -> None:
             raise Violation(f"{change}: undeliverable {early} ms before its time")
 
 
-def decided_in_the_scope(rows: Rows, change: NodeChange) -> None:
-    """Whoever decides on a node notes the scope that its execution has."""
+def decided_in_a_running_scope(rows: Rows, change: NodeChange) -> None:
+    """A node is decided on once its execution has begun, and notes the scope of it."""
     execution = rows.executions.get(change.ref)
     decided = change.old.status is NodeStatus.PENDING and change.new.status is not change.old.status
-    if decided and execution and change.new.scope != scope_hash(execution.scope):
+    if not decided or execution is None:
+        return
+    if execution.started_at is None:
+        raise Violation(f"{change}: {change.new.status} before its execution has begun")
+    if change.new.scope != scope_hash(execution.scope):
         raise Violation(f"{change}: decided in scope {change.new.scope!r}")
+
+
+def leased_as_set(rows: Rows, change: NodeChange) -> None:
+    """A lease ends `lease_ms` after it is written, so that the dead are missed in time."""
+    new, settings = change.new, rows.settings
+    if new.status is not NodeStatus.RUNNING or new.lease_until == change.old.lease_until:
+        return
+    latest = rows.now() + settings.clock_skew_ms
+    if any(entry.transition == "N4" for entry in _added(change)):
+        latest = new.claimed_at
+    if new.lease_until > latest + settings.lease_ms:
+        raise Violation(f"{change}: leased until {new.lease_until} at {rows.now()}")
 
 
 # --- Bodies --------------------------------------------------------------------------------
@@ -95,6 +111,7 @@ ATTEMPT_RULES: Final[tuple[NodeRule, ...]] = (
     given_up_only_when_dead,
     repeated_only_in_time,
     undeliverable_only_when_due,
-    decided_in_the_scope,
+    decided_in_a_running_scope,
+    leased_as_set,
 )
 START_RULES: Final[tuple[BodyRule, ...]] = (claimed_before_the_end, starts_within_its_lease)

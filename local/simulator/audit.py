@@ -40,6 +40,9 @@ _NATURAL_CODES: Final = {
     Behaviour.NOT_JSON: Reason.RESULT_NOT_JSON.value,
     Behaviour.TOO_LARGE: Reason.RESULT_TOO_LARGE.value,
 }
+_LATEST_COMMIT_MS: Final = 5000
+"""How long after its caller's time a write may still take effect."""
+
 _PERMANENT: Final = frozenset({Behaviour.FAILS_FOR_GOOD, Behaviour.NOT_JSON, Behaviour.TOO_LARGE})
 
 
@@ -106,12 +109,16 @@ class _Audit:
     def _attempts_are_explained(
         self, plan: NodePlan, row: NodeRow, execution: ExecutionRow
     ) -> None:
-        """Each attempt ended as its body did, or by a fault that was planned."""
+        """Each attempt ended as its body did, or by a fault that struck."""
         attempt = 1
         for entry in row.log:
             if entry.transition in ("N7", "N8", "N10"):
                 self._failure_is_explained(plan, attempt, entry)
                 attempt += entry.not_before is not None
+            # Its worker would have recorded an end, or have given the claim back (N15).
+            hangs = plan.attempt(attempt).behaviour is Behaviour.HANGS
+            if entry.transition == "N14" and not (hangs or self._may_cost_attempts):
+                self._fail(f"{plan.id}: attempt {attempt} was left behind by its worker")
         if attempt != row.attempt and row.attempt:
             self._fail(f"{plan.id}: attempt {row.attempt}, the history has {attempt}")
         if row.attempt > plan.max_attempts:
@@ -124,6 +131,13 @@ class _Audit:
             if not (final or late or row.attempt == plan.max_attempts):
                 self._fail(f"{plan.id}: failed with attempts left")
 
+    @property
+    def _may_cost_attempts(self) -> bool:
+        """True when some attempt may have been used up by something other than its body."""
+        return self.scenario.skewed or any(
+            fault.may_cost_an_attempt for fault in self.world.host.plan.struck
+        )
+
     def _failure_is_explained(self, plan: NodePlan, attempt: int, entry: LogEntry) -> None:
         body = plan.attempt(attempt)
         natural = _natural_code(plan, body)
@@ -132,7 +146,7 @@ class _Audit:
             if final and entry.transition == "N7":
                 self._fail(f"{plan.id}: {natural} was repeated, which ends a node for good")
             return
-        if entry.reason not in INTERFERENCE or not self.scenario.may_cost_attempts:
+        if entry.reason not in INTERFERENCE or not self._may_cost_attempts:
             self._fail(f"{plan.id}: attempt {attempt} ended with {entry.reason}, not {natural}")
 
     def _result_is_right(self, plan: NodePlan, row: NodeRow) -> None:
@@ -164,11 +178,13 @@ class _Audit:
             case (ExecutionStatus.COMPLETED, None):
                 right = not verdict.fatal
             case (ExecutionStatus.FAILED, Reason.TIMED_OUT):
-                right = self.scenario.timeout_s is not None and finished >= execution.ends_by
+                timed_out = self.scenario.timeout_s is not None and finished >= execution.ends_by
+                right = timed_out and not self._had_long_finished()
             case (ExecutionStatus.FAILED, reason):
                 right = verdict.fatal.get(execution.node or "") == reason
             case (ExecutionStatus.CANCELLED, Reason.DEADLINE_PASSED):
-                right = execution.deadline is not None and finished >= execution.deadline
+                too_late = execution.deadline is not None and finished >= execution.deadline
+                right = too_late and not self._had_long_finished()
             case (ExecutionStatus.CANCELLED, Reason.CANCELLED_BY_CALLER):
                 right = any(f.kind is Kind.CANCEL for f in self.world.host.plan.struck)
             case _:
@@ -178,6 +194,30 @@ class _Audit:
                 f"ended {execution.status} {execution.reason} at {execution.node}, "
                 f"fatal nodes are {dict(verdict.fatal)}"
             )
+
+    def _had_long_finished(self) -> bool:
+        """True when all that had to run had, or a fatal failure, before the ending sweep began.
+
+        A sweep takes in what had finished before it ends an execution for its time.
+        """
+        rows = self.world.watch.rows
+        began = rows.ends[self.ref, ""] - self.world.settings.handler_timeout_ms - _LATEST_COMMIT_MS
+        outcomes = {
+            node_id: outcome
+            for node_id, outcome in rows.outcomes(self.ref).items()
+            if rows.ends[self.ref, node_id] < began
+        }
+        unfinished: list[str] = []
+
+        def runs(spec: NodeSpec, inputs: Json) -> Outcome:
+            del inputs
+            if spec.id not in outcomes:
+                unfinished.append(spec.id)
+            return outcomes.get(spec.id, Outcome(NodeStatus.FAILED))
+
+        specs = [node.spec for node in self.scenario.nodes]
+        verdict = judge(specs, dict(self.scenario.input), evaluate, runs)
+        return not unfinished or bool(verdict.fatal.keys() & outcomes.keys())
 
     def _node_is_right(
         self, row: NodeRow | None, node_id: str, verdict: Verdict, execution: ExecutionRow

@@ -63,16 +63,34 @@ class ScriptedTasks:
     def _run(self, plan: NodePlan, context: Context, inputs: Inputs) -> Script:
         self._starts(context, inputs)
         body = plan.attempt(context.attempt)
+        outcome = _outcome(plan.id, body, inputs)
+        _scribble(inputs)
         share = 1 / (body.reports + 1)
         reports = tuple(
             partial(context.progress, share * (number + 1)) for number in range(body.reports)
         )
         return Script(
-            _outcome(plan.id, body, inputs),
+            outcome,
             body.duration_ms if body.behaviour is not Behaviour.TIMES_OUT else 2**40,
             reports,
             hangs=body.behaviour is Behaviour.HANGS,
         )
+
+
+def _scribble(value: object) -> None:
+    """Change all of what a body was given, so that it shows when others were given the same."""
+    match value:
+        case dict():
+            for part in value.values():
+                _scribble(part)
+            value.clear()
+            value["scribbled"] = True
+        case list():
+            for part in value:
+                _scribble(part)
+            value.append("scribbled")
+        case _:
+            pass
 
 
 def _outcome(node_id: str, body: BodyPlan, inputs: Inputs) -> Returned | Raised:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -111,9 +111,14 @@ class Fault:
 
 
 class FaultPlan:
-    """Tells at each event what goes wrong there, and remembers what did."""
+    """Tells at each event what goes wrong there, and remembers what did.
 
-    def __init__(self, faults: Iterable[Fault]) -> None:
+    `quiet_since` is when the last of it had passed, by the given clock.
+    """
+
+    def __init__(self, faults: Iterable[Fault], now: Callable[[], int] = lambda: 0) -> None:
+        self.quiet_since = 0
+        self._now = now
         self._by_place: Mapping[Place, dict[int, list[Fault]]] = defaultdict(dict)
         for fault in faults:
             self._by_place[fault.place].setdefault(fault.number, []).append(fault)
@@ -126,4 +131,7 @@ class FaultPlan:
         planned = self._by_place.get(place)
         faults = planned.pop(self.counts[place], []) if planned else []
         self.struck += faults
+        if faults:
+            passed = self._now() + max(fault.amount for fault in faults)
+            self.quiet_since = max(self.quiet_since, passed)
         return faults

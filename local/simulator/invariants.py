@@ -32,11 +32,13 @@ class Rows:
 
     `leases` has the end of the lease as last written for each claim, `late_claims` those that
     were committed after their execution had ended. `left_queued` are nodes, with their fence, that
-    were queued or waiting when it ended.
+    were queued or waiting when it ended. `ends` has the true time at which nodes, by id, and their
+    execution, as "", were recorded to have ended.
     """
 
     graph: Graph
     blob: Callable[[str], bytes | None]
+    now: Callable[[], int] = lambda: 0
     settings: Settings = field(default_factory=Settings)
     executions: dict[ExecutionRef, ExecutionRow] = field(default_factory=dict)
     nodes: dict[tuple[ExecutionRef, int], NodeRow] = field(default_factory=dict)
@@ -44,11 +46,13 @@ class Rows:
     leases: dict[Claim, int] = field(default_factory=dict)
     late_claims: set[Claim] = field(default_factory=set)
     left_queued: set[Claim] = field(default_factory=set)
+    ends: dict[tuple[ExecutionRef, str], int] = field(default_factory=dict)
 
     def take_execution(self, change: ExecutionChange) -> None:
         """Take in a change of an execution."""
         self.executions[change.ref] = change.new
         if change.new.terminal and not (change.old and change.old.terminal):
+            self.ends[change.ref, ""] = self.now()
             self.left_queued |= {
                 (change.ref, row.node_id, row.fence)
                 for row in self.of(change.ref).values()
@@ -59,6 +63,8 @@ class Rows:
         """Take in a change of a node."""
         new, claim = change.new, (change.ref, change.new.node_id, change.new.fence)
         self.nodes[change.ref, new.ordinal] = new
+        if new.terminal:
+            self.ends[change.ref, new.node_id] = self.now()
         if new.status is not NodeStatus.RUNNING:
             return
         self.leases[claim] = new.lease_until

@@ -46,6 +46,7 @@ class NodePlan:
     max_attempts: int = 3
     timeout_s: float = 60.0
     missing_task: bool = False
+    params: Mapping[str, Json] = field(default_factory=dict)
 
     @property
     def spec(self) -> NodeSpec:
@@ -55,6 +56,7 @@ class NodePlan:
             task="missing" if self.missing_task else f"body.{self.id}",
             timeout_s=self.timeout_s,
             retry=RetryPolicy(self.max_attempts, 0.5, 20.0),
+            params=self.params,
             needs=self.needs,
         )
 
@@ -110,11 +112,6 @@ class Scenario:
     def skewed(self) -> bool:
         """True when any clock is wrong."""
         return any(skew for skews in self.skews.values() for skew in skews)
-
-    @property
-    def may_cost_attempts(self) -> bool:
-        """True when some attempt may be used up by something other than its body."""
-        return self.skewed or any(fault.may_cost_an_attempt for fault in self.faults)
 
     def lines(self) -> list[str]:
         """Describe the scenario for a person."""

@@ -18,6 +18,7 @@ from local.simulator.invariants import (
     Rows,
 )
 from local.simulator.oracle import Outcome
+from local.simulator.patience import Patience
 from piton.domain.canonical import Json
 from piton.domain.graph import Graph
 from piton.domain.rows import META_SK, NODE_SK_PREFIX, ExecutionRef, ExecutionRow, NodeRow
@@ -37,8 +38,11 @@ class Watch:
         inputs: ExpectedInputs,
         blob: Callable[[str], bytes | None],
         settings: Settings,
+        now: Callable[[], int],
+        patience: Patience | None = None,
     ) -> None:
-        self.rows = Rows(graph, blob, settings)
+        self.rows = Rows(graph, blob, now, settings)
+        self.patience = patience
         self.bodies: Counter[Claim] = Counter()
         self.node_rules = [*NODE_RULES, *ATTEMPT_RULES]
         self.execution_rules = list(EXECUTION_RULES)
@@ -81,6 +85,8 @@ class Watch:
         change = ExecutionChange(new.ref, self.rows.executions.get(new.ref), new)
         for rule in self.execution_rules:
             rule(self.rows, change)
+        if self.patience is not None:
+            self.patience.execution(change)
         self.rows.take_execution(change)
 
     def _node(self, record: FeedRecord) -> None:
@@ -90,4 +96,7 @@ class Watch:
         change = NodeChange(ref, old, new)
         for rule in self.node_rules:
             rule(self.rows, change)
+        if self.patience is not None:
+            execution = self.rows.executions.get(ref)
+            self.patience.node(change, ended=execution is None or execution.terminal)
         self.rows.take(change)

@@ -15,6 +15,7 @@ from local.simulator.faults import ROLES, Fault, FaultPlan, Kind, Place
 from local.simulator.host import End, Host, Violation
 from local.simulator.invariants import BodyStart
 from local.simulator.network import BusAndQueues, Message, Queue, Stream
+from local.simulator.patience import Patience, longest_standstill
 from local.simulator.randomness import chance, seeded
 from local.simulator.scenario import Recovery, Tempo
 from local.simulator.store import ObservedStore
@@ -76,13 +77,18 @@ class World:
         self.settings = conditions.settings
         self.tally = Tally()
         self.agenda = Agenda(random)
-        plan = FaultPlan(conditions.faults)
+        plan = FaultPlan(conditions.faults, self._true_time)
         self.host = Host(self.agenda, strands, plan, conditions.tempo, random)
         if conditions.trace:
             self.host.trace = []
         self.rows = ObservedStore(self._committed, conditions.mutations)
         self.watch = Watch(
-            workload.graph, workload.inputs, self.rows.blobs.get, conditions.settings
+            workload.graph,
+            workload.inputs,
+            self.rows.blobs.get,
+            conditions.settings,
+            self._true_time,
+            self._patience(conditions) if conditions.recovery is Recovery.WATCHDOG else None,
         )
         self.refs: list[ExecutionRef] = []
         self._random = random
@@ -182,6 +188,16 @@ class World:
 
     def _pick(self, role: Place) -> Machine:
         return self._random.choice(self._processes[role])
+
+    def _true_time(self) -> int:
+        return self.agenda.now
+
+    def _patience(self, conditions: Conditions) -> Patience:
+        skews = [skew for skews in conditions.skews.values() for skew in skews]
+        uneven = conditions.tempo is Tempo.UNEVEN
+        longest = longest_standstill(self.workload.graph, self.settings, skews, uneven=uneven)
+        plan = self.host.plan
+        return Patience(longest, self.settings.drain_ms, self._true_time, lambda: plan.quiet_since)
 
     # --- Changes ---------------------------------------------------------------------------
 
