@@ -33,9 +33,8 @@ _SETTINGS: Final = {
 WATCHDOG: Final = "watchdog"
 STEP_RUNNER: Final = "step-runner"
 _FUNCTIONS: Final = ("commands", STEP_RUNNER, WATCHDOG, "outbox-relay", "dead-letters")
-_HIDDEN_S: Final = 12
-"""Visibility timeout: a message that a dead process had taken comes back while the sweep runs, but
-not before the watchdog had its turn, so that it meets work that is done."""
+HIDDEN_S: Final = 12
+"""Visibility timeout: what a dead process had taken comes back before all is over."""
 _DEATH_DEADLINE_S: Final = 10.0
 _ENDPOINT: Final = "AWS_ENDPOINT_URL"
 _ENGINE: Final = "PITON_SETTINGS"
@@ -71,6 +70,13 @@ class Rig:
         """URLs of the queues that only people empty."""
         return (self.stack.outputs.advance_dlq_url, self.stack.outputs.quarantine_url)
 
+    def hide_for(self, seconds: int) -> None:
+        """Let messages come back so long after they were taken."""
+        for url in self.queues:
+            self.stack.aws.sqs.set_queue_attributes(
+                QueueUrl=url, Attributes={"VisibilityTimeout": str(seconds)}
+            )
+
     def is_quiet(self) -> bool:
         """Whether no message waits, hides or is being handled, and every event is taken in."""
         sqs = self.stack.aws.sqs
@@ -87,7 +93,7 @@ def rigged(rig: Rig) -> Iterator[list[Proxy]]:
     """Lead every function through a proxy, and let each queue's consumers take single messages.
 
     So nothing else is in the hands of a process that dies; only the relay's batches stay whole.
-    Leases and the watchdog's times become short. The schedule stays as it is, and should be off.
+    Leases and all waits become short. The schedule stays as it is, and should be off.
     All is put back in the end.
     """
     with ExitStack() as undo:
@@ -95,7 +101,8 @@ def rigged(rig: Rig) -> Iterator[list[Proxy]]:
         for name in (STEP_RUNNER, *rig.workers):
             _take_single_messages(rig.stack, name, undo)
         for url in rig.queues:
-            _hide_briefly(rig.stack, url, undo)
+            _keep_visibility(rig.stack, url, undo)
+        rig.hide_for(HIDDEN_S)
         yield proxies
 
 
@@ -153,8 +160,7 @@ def _take_single_messages(stack: Stack, name: str, undo: ExitStack) -> None:
         undo.callback(change, BatchSize=mapping["BatchSize"])
 
 
-def _hide_briefly(stack: Stack, url: str, undo: ExitStack) -> None:
+def _keep_visibility(stack: Stack, url: str, undo: ExitStack) -> None:
     sqs = stack.aws.sqs
     before = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["VisibilityTimeout"])
-    sqs.set_queue_attributes(QueueUrl=url, Attributes={"VisibilityTimeout": str(_HIDDEN_S)})
     undo.callback(sqs.set_queue_attributes, QueueUrl=url, Attributes=before["Attributes"])

@@ -34,6 +34,7 @@ _END_DEADLINE_S: Final = 120.0
 _MORE_FOR_EACH_S: Final = 10.0
 _QUIET_DEADLINE_S: Final = 60.0
 _LOOK_EVERY_S: Final = 0.5
+_HIDDEN_LONGER_S: Final = 30
 
 
 def run(
@@ -112,6 +113,8 @@ class _Sweep:
             for first, repair in first_of_kind.values()
             for side in Side
         ]
+        # The watchdog shall come before the message that the first process had taken.
+        self.rig.hide_for(_HIDDEN_LONGER_S)
         self._crash("two kills", wanted)
 
     def _crash(self, phase: str, wanted: Sequence[tuple[Trap, ...]]) -> None:
