@@ -37,9 +37,11 @@ WATCHDOG_FIGURES: Final = (
 """What every sweep writes, by the names of `piton.ports.Counter`."""
 
 PARKED: Final = "ExecutionParked"
+SWEEP_LAG: Final = "SweepLag"
 
 _PERIOD: Final = Duration.minutes(1)
 _RELAY_LAG: Final = Duration.minutes(2)
+_WATCHDOG_LAG: Final = Duration.minutes(5)
 
 
 class Monitoring(Construct):
@@ -79,6 +81,14 @@ class Monitoring(Construct):
             "No sweep has run for five minutes: is the schedule switched off?",
             comparison=cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD,
             missing=cloudwatch.TreatMissingData.BREACHING,
+        )
+        self._alarm(
+            "WatchdogBehind",
+            self._figure(SWEEP_LAG, statistic="Maximum"),
+            "Executions are due faster than sweeps take them: what is lost is found late.",
+            threshold=_WATCHDOG_LAG.to_milliseconds(),
+            periods=5,
+            breaching=5,
         )
         self._alarm(
             "ExecutionParked",
@@ -130,7 +140,7 @@ class Monitoring(Construct):
         if self._topic:
             alarm.add_alarm_action(actions.SnsAction(self._topic))
 
-    def _figure(self, name: str) -> cloudwatch.Metric:
+    def _figure(self, name: str, *, statistic: str = "Sum") -> cloudwatch.Metric:
         return cloudwatch.Metric(
             namespace=METRICS_NAMESPACE,
             metric_name=name,
@@ -138,7 +148,7 @@ class Monitoring(Construct):
                 "service": Function.WATCHDOG.value,
                 "stage": self._stage.name.value,
             },
-            statistic="Sum",
+            statistic=statistic,
             period=_PERIOD,
         )
 

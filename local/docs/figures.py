@@ -93,6 +93,13 @@ ALARMS: Final[Mapping[str, Advice]] = {
         "The watchdog has given up on an execution for the time being.",
         "See [Parked](#parked).",
     ),
+    "WatchdogBehind": Advice(
+        "For five minutes, the execution that was due longest had been due for more than five "
+        "minutes: more are alive than sweeps can take, a thousand a minute. Lost messages, dead "
+        "workers and deadlines are noticed late; what is not disturbed goes on.",
+        "Find out why so many are alive: mostly a pool that is too slow for what is started. Give "
+        "it more concurrency, or start less at a time. The alarm ends by itself.",
+    ),
     "RelayBehind": Advice(
         "For five minutes, the change stream has been more than two minutes ahead of the relay: "
         "events and dispatches are late.",

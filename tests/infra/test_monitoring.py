@@ -3,7 +3,8 @@
 import json
 
 from handlers.watchdog import SHOWN
-from infra.monitoring import PARKED, WATCHDOG_FIGURES
+from infra.monitoring import PARKED, SWEEP_LAG, WATCHDOG_FIGURES
+from piton.ports import Timer
 from tests.infra.synthesis import Assembly
 
 
@@ -38,6 +39,13 @@ def test_failing_and_missing_sweeps_alarm(prod: Assembly) -> None:
     assert set(alarms) == {"Errors", "Invocations"}
     assert alarms["Invocations"]["ComparisonOperator"] == "LessThanThreshold"
     assert alarms["Invocations"]["TreatMissingData"] == "breaching"
+
+
+def test_a_watchdog_that_falls_behind_alarms(prod: Assembly) -> None:
+    assert Timer.SWEEP_LAG.value == SWEEP_LAG
+    alarm = prod.named("AWS::CloudWatch::Alarm", "MetricName", SWEEP_LAG)
+    assert (alarm["Threshold"], alarm["Statistic"]) == (5 * 60 * 1000, "Maximum")
+    assert alarm["DatapointsToAlarm"] == alarm["EvaluationPeriods"] == 5
 
 
 def test_a_parked_execution_alarms(prod: Assembly) -> None:
