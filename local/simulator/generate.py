@@ -8,7 +8,7 @@ from typing import Final
 from local.simulator.faults import CALL_FAULTS, MESSAGE_FAULTS, ROLES, Fault, Kind, Place
 from local.simulator.randomness import chance, seeded
 from local.simulator.scenario import Behaviour, BodyPlan, NodePlan, Scenario, Tempo
-from local.simulator.special import overdue, resumed, unwatched
+from local.simulator.special import overdue, resumed, troubled, unwatched
 from piton.domain.compile import Need
 from piton.domain.settings import MINUTE
 from piton.domain.status import EdgeOn
@@ -81,8 +81,10 @@ def generate(seed: int) -> Scenario:
     """
     scenario, random = _any(seed), seeded(f"special/{seed}")
     match seed % _EVERY:
-        case 3 | 11:
+        case 3:
             return unwatched(scenario)
+        case 11:
+            return troubled(unwatched(scenario), random)
         case 7:
             return resumed(scenario, random)
         case 15:

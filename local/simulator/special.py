@@ -14,6 +14,8 @@ _MOST_LOST: Final = 4
 _SMALL: Final = 4
 _ALL: Final = 40
 _SHORT_MS: Final = 2000
+_LOST: Final = BodyPlan(Behaviour.FAILS_FOR_GOOD, 500)
+_AGAIN: Final = BodyPlan(Behaviour.FAILS_FOR_NOW, 50)
 
 
 def unwatched(scenario: Scenario) -> Scenario:
@@ -28,6 +30,20 @@ def unwatched(scenario: Scenario) -> Scenario:
         skews={place: tuple(0 for _ in skews) for place, skews in scenario.skews.items()},
         recovery=Recovery.NOBODY,
     )
+
+
+def troubled(scenario: Scenario, random: Random) -> Scenario:
+    """With one node that fails for good while others often wait for their next attempt."""
+    lost = random.randrange(len(scenario.nodes))
+    nodes = tuple(
+        replace(
+            node,
+            attempts=(_LOST,) if number == lost else (_AGAIN, _AGAIN, *node.attempts),
+            max_attempts=node.max_attempts + (number != lost) * 2,
+        )
+        for number, node in enumerate(scenario.nodes)
+    )
+    return replace(scenario, nodes=nodes)
 
 
 def resumed(scenario: Scenario, random: Random) -> Scenario:
