@@ -32,7 +32,7 @@ _ROUNDS: Final = 2
 _STARTS: Final = 5
 _END_DEADLINE_S: Final = 120.0
 _MORE_FOR_EACH_S: Final = 10.0
-_QUIET_DEADLINE_S: Final = 60.0
+_QUIET_DEADLINE_S: Final = 120.0
 _LOOK_EVERY_S: Final = 0.5
 _HIDDEN_LONGER_S: Final = 30
 

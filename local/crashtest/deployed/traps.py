@@ -11,7 +11,7 @@ from typing import Final
 from local.crashtest.deployed.wire import Request
 from local.crashtest.points import Side
 
-ANY: Final = 1
+FIRST: Final = 1
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -20,10 +20,10 @@ class Spot:
 
     function: str
     what: str
-    nth: int = ANY
+    nth: int = FIRST
 
     def __str__(self) -> str:
-        again = f" ({self.nth})" if self.nth > ANY else ""
+        again = f" ({self.nth})" if self.nth > FIRST else ""
         return f"{self.what}{again}"
 
 
