@@ -23,7 +23,9 @@ from local.client import Api, ApiRejected, ApiUnreachable
 from local.crashtest.cli import SUMMARY, add_arguments, crashtest
 from local.crashtest.sweep import CrashtestError
 from local.picture import picture
-from local.simulator.cli import add_commands as add_simulate
+from local.simulator.cli import SUMMARY as SIMULATE_SUMMARY
+from local.simulator.cli import SimulateError, simulate
+from local.simulator.cli import add_arguments as add_simulate_arguments
 from local.target import Target, TargetError
 from local.users import Users
 from piton.domain.names import Tenant
@@ -186,6 +188,15 @@ def _crashtest(asked: Asked) -> None:
         sys.exit(REFUSED)
 
 
+def _simulate(asked: Asked) -> None:
+    try:
+        kept = simulate(asked)
+    except SimulateError as error:
+        raise UsageError(str(error)) from error
+    if not kept:
+        sys.exit(REFUSED)
+
+
 def _existing(api: Api, execution_id: str, *, payloads: bool = False) -> dict[str, Any]:
     execution = api.execution(execution_id, payloads=payloads)
     if execution is None:
@@ -225,8 +236,10 @@ def _password(prompt: str) -> str:
 def _text(file: str) -> str:
     try:
         return sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{file} cannot be read: {error}") from error
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{file} cannot be read: it is not UTF-8") from error
 
 
 def _input(argument: str | None) -> dict[str, Any]:
@@ -252,13 +265,19 @@ def parser() -> argparse.ArgumentParser:
     # The same options behind a command's name; left out there, they keep what stands before it.
     common = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
     _add_common(common)
+    without_deployment = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
+    _add_json(without_deployment)
     commands = parser.add_subparsers(required=True, metavar="command")
 
     def command(
-        name: str, run: Callable[[Asked], None], summary: str, where: Any = commands
+        name: str,
+        run: Callable[[Asked], None],
+        summary: str,
+        where: Any = commands,
+        shared: argparse.ArgumentParser = common,
     ) -> argparse.ArgumentParser:
         added: argparse.ArgumentParser = where.add_parser(
-            name, help=summary, description=summary, parents=[common]
+            name, help=summary, description=summary, parents=[shared]
         )
         added.set_defaults(run=run)
         return added
@@ -289,18 +308,24 @@ def parser() -> argparse.ArgumentParser:
     added.add_argument("id")
     added.add_argument("--reason", help="a note for the reader")
 
-    add_arguments(command("crashtest", _crashtest, SUMMARY))
-    add_simulate(commands)
+    add_arguments(command("crashtest", _crashtest, SUMMARY, shared=without_deployment))
+    add_simulate_arguments(
+        command("simulate", _simulate, SIMULATE_SUMMARY, shared=without_deployment)
+    )
     return parser
 
 
 def _add_common(parser: argparse.ArgumentParser) -> None:
-    suppressed = parser.argument_default
-    parser.add_argument("--json", action="store_true", default=suppressed, help="answer with JSON")
+    _add_json(parser)
     parser.add_argument(
         "--stack", type=Path, metavar="FILE", help="deployment; build/stack.json by default"
     )
     parser.add_argument("--token", help="ID token; PITON_TOKEN by default")
+
+
+def _add_json(parser: argparse.ArgumentParser) -> None:
+    suppressed = parser.argument_default
+    parser.add_argument("--json", action="store_true", default=suppressed, help="answer with JSON")
 
 
 def _add_user_commands(

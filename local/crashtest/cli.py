@@ -19,13 +19,15 @@ from rich.table import Table
 from local.crashtest.deployed.cli import REPORT as DEPLOYED_REPORT
 from local.crashtest.deployed.cli import crashtest_deployed
 from local.crashtest.points import Point
-from local.crashtest.report import Report, command_line
+from local.crashtest.report import Failure, Report, command_line
 from local.crashtest.subject import FindTask, Subject, load_tasks, stub
 from local.crashtest.sweep import MOST_PAIRS, CrashtestError, replay, run
+from local.numbers import positive
 from piton.domain.canonical import Json
 from piton.domain.compile import PoolLimits, Pools
 from piton.domain.errors import InvalidDefinition
 from piton.domain.graph import DEFAULT_POOL
+from piton.domain.status import ExecutionStatus
 
 REPORT: Final = Path("build/reports/crashtest.json")
 SUMMARY: Final = "crash a workflow before and after every call that it makes"
@@ -45,7 +47,10 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--input", metavar="JSON", help="an object, @FILE or -")
     parser.add_argument("--pairs", action="store_true", help="also crash a second time")
     parser.add_argument(
-        "--most-pairs", type=int, default=MOST_PAIRS, metavar="N", help=f"{MOST_PAIRS} by default"
+        "--most-pairs",
+        type=positive,
+        metavar="N",
+        help=f"with --pairs: an even share of so many, {MOST_PAIRS} by default",
     )
     parser.add_argument(
         "--at", nargs="+", metavar="POINT", help="only crash there, such as 17:after, and trace it"
@@ -67,6 +72,10 @@ def crashtest(asked: Namespace, text: str, execution_input: Mapping[str, Json]) 
     if asked.deployed:
         report_file = asked.report or DEPLOYED_REPORT
         return crashtest_deployed(asked, text, execution_input, report_file)
+    if asked.most_pairs is not None and not asked.pairs:
+        raise CrashtestError("--most-pairs needs --pairs")
+    if asked.at and asked.pairs:
+        raise CrashtestError("--pairs means nothing with --at: name both points there")
     subject = _subject(asked, text, execution_input)
     # Tasks and services log every failure, and here they fail as planned.
     logging.disable(logging.CRITICAL)
@@ -77,12 +86,20 @@ def crashtest(asked: Namespace, text: str, execution_input: Mapping[str, Json]) 
 
 
 def _sweep(asked: Namespace, subject: Subject) -> bool:
-    most_pairs = asked.most_pairs if asked.pairs else 0
+    most_pairs = (asked.most_pairs or MOST_PAIRS) if asked.pairs else 0
     console = Console(stderr=asked.json)
     report = _with_progress(subject, most_pairs, console)
     command = _command(asked)
     report_file = asked.report or REPORT
     report.write(report_file, command)
+    if report.ended != ExecutionStatus.COMPLETED:
+        console.print(
+            f"warning: even without a crash the workflow is {report.ended}; "
+            "only what runs until then is tested",
+            markup=False,
+            highlight=False,
+            soft_wrap=True,
+        )
     if asked.json:
         print(json.dumps(report.to_json(command)))
     else:
@@ -94,9 +111,9 @@ def _sweep(asked: Namespace, subject: Subject) -> bool:
 def _replay(asked: Namespace, subject: Subject) -> bool:
     try:
         points = sorted(Point.parse(text) for text in asked.at)
-    except ValueError as error:
-        raise CrashtestError(str(error)) from error
-    failure, trace = replay(subject, points)
+        failure, trace = replay(subject, points)
+    except (ValueError, CrashtestError) as error:
+        raise CrashtestError(f"--at {' '.join(asked.at)}: {error}") from error
     if asked.json:
         problem = failure.problem if failure else None
         print(json.dumps({"problem": problem, "trace": list(trace)}))
@@ -112,12 +129,20 @@ def _replay(asked: Namespace, subject: Subject) -> bool:
 
 def _subject(asked: Namespace, text: str, execution_input: Mapping[str, Json]) -> Subject:
     limits, default_modules = _pools()
-    find = stub if asked.stub else _tasks(asked.tasks or default_modules)
+    modules = asked.tasks or default_modules
+    find = stub if asked.stub else _tasks(modules)
     try:
-        return Subject.parse(text, find, execution_input, limits)
+        subject = Subject.parse(text, find, execution_input, limits)
     except InvalidDefinition as error:
         problems = "; ".join(str(problem) for problem in error.problems)
         raise CrashtestError(f"{asked.file}: {problems}") from error
+    missing = sorted({spec.task for spec in subject.specs if spec.task and not find(spec.task)})
+    if missing:
+        raise CrashtestError(
+            f"{asked.file}: {', '.join(modules)} register no task {', '.join(missing)}; name "
+            "the modules that do with --tasks, or let --stub stand for every task"
+        )
+    return subject
 
 
 def _tasks(modules: list[str]) -> FindTask:
@@ -192,10 +217,14 @@ def _show(
     if report.unstable:
         table.add_row("results that change", ", ".join(report.unstable))
     console.print(table, highlight=False)
-    for failure in report.failures[:_SHOWN]:
-        for crash in failure.crashes:
-            console.print(f"- {crash}", markup=False, highlight=False)
-        console.print(f"  {failure.problem}", markup=False, highlight=False)
-        console.print(f"  {command} --at {failure.at}", markup=False, highlight=False)
-    if len(report.failures) > _SHOWN:
-        console.print(f"and {len(report.failures) - _SHOWN} more")
+    alike: dict[str, list[Failure]] = {}
+    for failure in report.failures:
+        alike.setdefault(failure.problem, []).append(failure)
+    for problem, failures in list(alike.items())[:_SHOWN]:
+        lines = [f"{len(failures)} x {problem}"]
+        lines += [f"  {crash}" for crash in failures[0].crashes]
+        lines += [f"  {command} --at {failures[0].at}"]
+        for line in lines:
+            console.print(line, markup=False, highlight=False, soft_wrap=True)
+    if len(alike) > _SHOWN:
+        console.print(f"and {len(alike) - _SHOWN} other problems, all in the report")

@@ -1,13 +1,10 @@
-"""`python -m local.simulator simulate ...`."""
+"""`python -m local.simulator ...` is `piton simulate ...`."""
 
 from __future__ import annotations
 
-import argparse
+import sys
 
-from local.simulator.cli import add_commands
+from local.cli import main
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m local.simulator")
-    add_commands(parser.add_subparsers(required=True, metavar="command"))
-    asked = parser.parse_args()
-    asked.run(asked)
+    sys.exit(main(["simulate", *sys.argv[1:]]))

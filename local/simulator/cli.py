@@ -5,56 +5,81 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 from pathlib import Path
 from typing import Any, Final
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from local.numbers import positive
 from local.simulator.campaign import Summary, be_quiet, run_campaign
 from local.simulator.generate import generate
-from local.simulator.play import play
+from local.simulator.play import Played, play
 from local.simulator.scenario import Scenario
 from local.simulator.shrink import shrink
 from local.simulator.strands import Strands
 
-FAILED: Final = 1
+SUMMARY: Final = "run random workflows with random faults against the engine, reproducibly"
+_SEEDS: Final = 1000
 _SHOWN: Final = 5
 
 
-def add_commands(commands: Any) -> None:
-    """Add `simulate` to a parser's commands."""
-    summary = "run random workflows with random faults against the engine, reproducibly"
-    parser = commands.add_parser("simulate", help=summary, description=summary)
-    parser.add_argument("--seeds", type=int, default=1000, metavar="N", help="how many, 1000")
-    parser.add_argument("--from", type=int, default=0, metavar="SEED", dest="first", help="first")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
-    parser.add_argument("--replay", type=int, metavar="SEED", help="run one seed and explain it")
-    parser.add_argument("--trace", action="store_true", help="with --replay: print every call")
-    parser.add_argument("--report", type=Path, metavar="FILE", help="write the figures as JSON")
-    parser.set_defaults(run=simulate, json=False)
+class SimulateError(ValueError):
+    """The command line asks for something that cannot be meant."""
 
 
-def simulate(asked: argparse.Namespace) -> None:
-    """Run what was asked for. Exits with 1 after a violation."""
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what the command takes."""
+    parser.add_argument(
+        "--seeds",
+        type=positive,
+        metavar="N",
+        help=f"number of random workflows, {_SEEDS} by default",
+    )
+    parser.add_argument(
+        "--from", type=int, metavar="SEED", dest="first", help="first seed, 0 by default"
+    )
+    parser.add_argument(
+        "--jobs", type=positive, metavar="N", help="processes side by side, by default one per CPU"
+    )
+    parser.add_argument(
+        "--replay", type=int, metavar="SEED", help="run this one, describe it and shrink a failure"
+    )
+    parser.add_argument(
+        "--trace", action="store_true", help="with --replay: also print everything that happens"
+    )
+    parser.add_argument(
+        "--report", type=Path, metavar="FILE", help="also write the figures there, as JSON"
+    )
+
+
+def simulate(asked: argparse.Namespace) -> bool:
+    """Run what was asked for; True when nothing was violated. Raises `SimulateError`."""
+    if asked.trace and asked.replay is None:
+        raise SimulateError("--trace needs --replay SEED: only one run at a time is traced")
+    if asked.replay is not None and (unused := _beside_replay(asked)):
+        raise SimulateError(f"{', '.join(unused)} cannot go with --replay")
     be_quiet()
-    console = Console()
     if asked.replay is not None:
-        found = replay(generate(asked.replay), console, trace=asked.trace)
-        sys.exit(FAILED if found else 0)
-    seeds = range(asked.first, asked.first + asked.seeds)
-    summary = _with_progress(seeds, asked.jobs, console)
+        return _replay(asked)
+    console = Console(stderr=asked.json)
+    first = asked.first or 0
+    seeds = range(first, first + (asked.seeds or _SEEDS))
+    summary = _with_progress(seeds, asked.jobs or os.cpu_count() or 1, console)
+    found = figures(summary)
+    if asked.report:
+        asked.report.parent.mkdir(parents=True, exist_ok=True)
+        asked.report.write_text(json.dumps(found, indent=2) + "\n")
+    if asked.json:
+        print(json.dumps(found))
+        return not summary.violations
     console.print(
         f"{summary.seeds} seeds, {summary.steps} steps, {summary.struck.total()} faults, "
         f"{len(summary.violations)} violations"
     )
-    if asked.report:
-        asked.report.parent.mkdir(parents=True, exist_ok=True)
-        asked.report.write_text(json.dumps(figures(summary), indent=2) + "\n")
     for seed in sorted(summary.violations)[:_SHOWN]:
-        replay(generate(seed), console, trace=False)
-    sys.exit(FAILED if summary.violations else 0)
+        replay(generate(seed), trace=False)
+    return not summary.violations
 
 
 def figures(summary: Summary) -> dict[str, Any]:
@@ -72,35 +97,67 @@ def figures(summary: Summary) -> dict[str, Any]:
     }
 
 
-def replay(scenario: Scenario, console: Console, *, trace: bool) -> bool:
+def replay(scenario: Scenario, *, trace: bool) -> bool:
     """Run one scenario and print it; when it fails, also the smallest one that does."""
     strands = Strands()
     try:
         played = play(scenario, strands, trace=trace)
-        _print(console, scenario, played.violation, played.trace)
+        _print(scenario, played)
         if played.violation is None:
             return False
-
-        def fails(smaller: Scenario) -> bool:
-            return play(smaller, strands).violation is not None
-
-        small = shrink(scenario, fails)
+        small = _smallest(scenario, strands)
         if small != scenario:
-            again = play(small, strands, trace=trace)
-            console.rule("shrunk")
-            _print(console, small, again.violation, again.trace)
+            print("--- shrunk ---")
+            _print(small, play(small, strands, trace=trace))
     finally:
         strands.close()
-    console.print(f"replay it with: piton simulate --replay {scenario.seed}")
+    print(f"replay it with: piton simulate --replay {scenario.seed}")
     return True
 
 
-def _print(
-    console: Console, scenario: Scenario, violation: str | None, trace: tuple[str, ...]
-) -> None:
-    for line in (*scenario.lines(), *trace):
-        console.print(line, markup=False, highlight=False)
-    console.print(f"violation: {violation}" if violation else "no violation", markup=False)
+def _replay(asked: argparse.Namespace) -> bool:
+    scenario = generate(asked.replay)
+    if not asked.json:
+        return not replay(scenario, trace=asked.trace)
+    strands = Strands()
+    try:
+        played = play(scenario, strands, trace=asked.trace)
+        small = _smallest(scenario, strands) if played.violation else scenario
+    finally:
+        strands.close()
+    content = {
+        "seed": scenario.seed,
+        "violation": played.violation,
+        "scenario": scenario.lines(),
+        "shrunk": small.lines() if small != scenario else None,
+        "trace": list(played.trace),
+    }
+    print(json.dumps(content, ensure_ascii=False))
+    return played.violation is None
+
+
+def _smallest(scenario: Scenario, strands: Strands) -> Scenario:
+    def fails(smaller: Scenario) -> bool:
+        return play(smaller, strands).violation is not None
+
+    return shrink(scenario, fails)
+
+
+def _print(scenario: Scenario, played: Played) -> None:
+    # Not by way of a console: it would break lines in the middle.
+    for line in (*scenario.lines(), *played.trace):
+        print(line)
+    print(f"violation: {played.violation}" if played.violation else "no violation")
+
+
+def _beside_replay(asked: argparse.Namespace) -> list[str]:
+    given = {
+        "--seeds": asked.seeds,
+        "--from": asked.first,
+        "--jobs": asked.jobs,
+        "--report": asked.report,
+    }
+    return [option for option, value in given.items() if value is not None]
 
 
 def _with_progress(seeds: range, jobs: int, console: Console) -> Summary:

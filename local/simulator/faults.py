@@ -95,7 +95,8 @@ class Fault:
     amount: int = 0
 
     def __str__(self) -> str:
-        extent = f" ({self.amount})" if self.amount else ""
+        unit = "changes behind" if self.kind is Kind.STALE_INDEX else "ms"
+        extent = f" ({self.amount} {unit})" if self.amount else ""
         return f"{self.kind} at {self.place} {self.number}{extent}"
 
     @property

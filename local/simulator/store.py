@@ -9,7 +9,14 @@ from typing import Final, TypeVar
 
 from local.simulator.host import Host
 from local.simulator.randomness import chance
-from piton.domain.rows import Attributes, ExecutionRef, ExecutionRow, NodeRow
+from piton.domain.rows import (
+    NODE_SK_PREFIX,
+    Attributes,
+    ExecutionRef,
+    ExecutionRow,
+    NodeRow,
+    node_ordinal,
+)
 from piton.ports import Applied, BlobStore, DueExecution, Outcome, Page, Write
 from piton.storage.algebra import Args, Operation, Table
 from piton.storage.keys import Key
@@ -29,14 +36,16 @@ _FORGET: Final = "DELETE FROM items WHERE tbl = ? AND pk = ? AND sk = ?"
 class ObservedStore:
     """The rows themselves. Whoever watches is told of every change, in the order of commits.
 
-    `mutations` replaces operations by name.
+    `mutations` replaces operations by name. `node_names` are the ids of nodes, by ordinal.
     """
 
     def __init__(
         self,
         watch: Callable[[FeedRecord], None],
         mutations: Mapping[str, Operation],
+        node_names: Sequence[str],
     ) -> None:
+        self.node_names = node_names
         self.base = SqliteStore()
         self.blobs = SqliteBlobs(self.base.database)
         self.outcomes: Counter[tuple[str, bool]] = Counter()
@@ -115,10 +124,10 @@ class DistantStore:
 
         def action() -> Outcome:
             outcome = self._rows.apply(operation, key, args)
-            self._host.note(f"{operation.name} {key.sk}: {type(outcome).__name__}")
+            self._host.note(f"{operation.name} {self._row(key)}: {type(outcome).__name__}")
             return outcome
 
-        return self._host.call(action, f"{operation.name} {key.sk}", writes=True)
+        return self._host.call(action, f"{operation.name} {self._row(key)}", writes=True)
 
     def transact(self, writes: Sequence[Write]) -> Outcome:
         """Carry out writes together. The service knows a repeated request by its token."""
@@ -196,6 +205,12 @@ class DistantStore:
     def due(self, now: int, limit: int) -> Iterable[DueExecution]:
         """Read the due list, which may lag behind."""
         return self._read(lambda: self._rows.due(now, limit, self._host.index_lag), "query due")
+
+    def _row(self, key: Key) -> str:
+        """A row as a reader knows it: a node by its id."""
+        if not key.sk.startswith(NODE_SK_PREFIX):
+            return key.sk
+        return self._rows.node_names[node_ordinal(key.sk)]
 
     def _read(self, action: Callable[[], T], what: str) -> T:
         return self._host.call(action, what, writes=False)

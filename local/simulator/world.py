@@ -81,7 +81,9 @@ class World:
         self.host = Host(self.agenda, strands, plan, conditions.tempo, random)
         if conditions.trace:
             self.host.trace = []
-        self.rows = ObservedStore(self._committed, conditions.mutations)
+        self.rows = ObservedStore(
+            self._committed, conditions.mutations, [node.id for node in workload.graph.nodes]
+        )
         self.watch = Watch(
             workload.graph,
             workload.inputs,
