@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, Self
 
 import pytest
@@ -16,12 +17,12 @@ from piton.adapters.conditions import check_condition, evaluate_condition
 from piton.adapters.metrics import EmfMetrics
 from piton.adapters.workflows import Workflows
 from piton.contracts import StartExecutionInput
-from piton.domain.errors import Stale
+from piton.domain.errors import Retry, Stale
 from piton.domain.messages import Dispatch, Event
 from piton.domain.rows import ExecutionRef, ExecutionRow, NodeRow
 from piton.domain.settings import Settings
 from piton.domain.status import EventType, ExecutionStatus, NodeStatus, Reason
-from piton.ports import BlobStore, BodyOutcome, Counter, Returned, Store
+from piton.ports import BlobStore, BodyOutcome, Counter, Outcome, Returned, Store
 from piton.services.assembly import Engine, Ports
 from piton.services.bodies import PoolProfile
 from piton.services.commands import Commands
@@ -29,7 +30,9 @@ from piton.services.recent import Recent
 from piton.services.relay import Change, Relay, messages_of
 from piton.services.work import Work, WorkerIdentity
 from piton.storage import attributes, keys
-from piton.storage.algebra import Item
+from piton.storage import operations as op
+from piton.storage.algebra import Args, Item, Operation
+from piton.storage.keys import Key
 from piton.storage.sqlite import SqliteStore
 from piton.storage.sqlite_blobs import SqliteBlobs
 from piton.storage.views import ExecutionView, NodeView
@@ -39,6 +42,8 @@ from tests.support.engine import OPERATOR, PLENTY_MS, CountedNames, Figures, NoL
 from tests.support.plans import POOLS
 
 PLENTY_OF_ROWS = 100_000
+
+Renewal = Callable[[Callable[[], Outcome]], Outcome]
 
 
 class AtOnce:
@@ -232,6 +237,75 @@ def test_a_join_that_reads_longer_than_its_lease_keeps_it(host: Host) -> None:
     host.run()
     assert attempts == [1]
     assert host.nodes(ref)["join"].result == str(width)
+
+
+class StoreWithRenewals:
+    """A store that has every renewal of a lease done by `renew`."""
+
+    def __init__(self, base: SqliteStore, renew: Renewal) -> None:
+        self._base = base
+        self._renew = renew
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._base, name)
+
+    def apply(self, operation: Operation, key: Key, args: Args) -> Outcome:
+        write = partial(self._base.apply, operation, key, args)
+        return self._renew(write) if operation is op.RENEW_LEASE else write()
+
+
+class SlowInput(SqliteBlobs):
+    """A blob store that takes more than a heartbeat for the input of an execution."""
+
+    def __init__(self, host: Host) -> None:
+        super().__init__(host.rows.database)
+        self._host = host
+
+    def get(self, key: str) -> bytes | None:
+        self._host.clock.now += self._host.settings.heartbeat_ms + 2000
+        return super().get(key)
+
+
+def run_with_slow_input(host: Host, body: SyncBody, renew: Renewal) -> NodeRow:
+    host.blobs = SlowInput(host)
+    host.tasks = {"body": body}
+    large = {"text": "x" * (host.settings.inline_bytes + 1)}
+    ref = host.start(node("a", "body"), input=large)
+    host.run(host.engine(StoreWithRenewals(host.rows, renew)))
+    return host.nodes(ref)["a"]
+
+
+def test_a_renewal_without_an_answer_costs_no_attempt_while_the_lease_holds(host: Host) -> None:
+    answers: list[str] = []
+
+    def renew(_write: Callable[[], Outcome]) -> Outcome:
+        answers.append("none")
+        raise Retry("throttled")
+
+    row = run_with_slow_input(host, trivial, renew)
+    assert answers == ["none"]
+    assert (row.status, row.attempt) == (NodeStatus.COMPLETED, 1)
+
+
+def test_a_body_begins_within_its_lease_however_slow_the_renewal(host: Host) -> None:
+    late: list[int] = []
+
+    def renew(write: Callable[[], Outcome]) -> Outcome:
+        outcome = write()
+        if not late:
+            late.append(1)
+            host.clock.now += host.settings.lease_ms + 1000
+        return outcome
+
+    begun: list[bool] = []
+
+    def body(context: Context, _inputs: Inputs) -> None:
+        [row] = host.rows.query_nodes(ExecutionRef(context.tenant, context.execution_id))[:1]
+        begun.append(host.clock.now <= row.lease_until)
+
+    assert run_with_slow_input(host, body, renew).status is NodeStatus.COMPLETED
+    assert late == [1]
+    assert begun == [True]
 
 
 def test_what_was_used_last_is_kept() -> None:

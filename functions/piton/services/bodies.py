@@ -180,11 +180,17 @@ class Bodies:
 
         def keep() -> None:
             nonlocal renewed
-            now = self._clock.monotonic_ms()
-            if now - renewed >= self._settings.heartbeat_ms:
-                if not attempt.renew():
-                    raise _LeaseLostError
-                renewed = now
+            # Again when the renewal itself took so long that the next one is due.
+            while (now := self._clock.monotonic_ms()) - renewed >= self._settings.heartbeat_ms:
+                try:
+                    if not attempt.renew():
+                        raise _LeaseLostError
+                    renewed = now
+                except Retry:
+                    if self._clock.monotonic_ms() - renewed >= self._settings.lease_ms:
+                        raise
+                    _log.warning("lease not renewed", exc_info=True, extra=attempt.names)
+                    return
 
         return keep
 
