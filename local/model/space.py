@@ -11,11 +11,9 @@ from local.model.questions import Act, Call
 from local.model.replayed import SETTINGS
 from local.model.rows import ABSENT, REF, RowTable, execution_row, node_row
 from local.simulator.agenda import EPOCH_MS
+from local.simulator.changes import ExecutionChange, NodeChange, Rows
 from local.simulator.host import Violation
 from local.simulator.invariants import (
-    ExecutionChange,
-    NodeChange,
-    Rows,
     cancelled_only_under_an_end,
     claimed_in_time,
     completed_only_with_all_ended,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from local.simulator.changes import BodyStart, NodeChange, Rows
 from local.simulator.host import Violation
-from local.simulator.invariants import BodyRule, BodyStart, NodeChange, NodeRule, Rows
+from local.simulator.invariants import BodyRule, NodeRule
 from piton.domain.rows import LogEntry, NodeRow
 from piton.domain.scope import scope_hash
 from piton.domain.status import NodeStatus, Reason

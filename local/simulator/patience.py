@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+from local.simulator.changes import ExecutionChange, NodeChange
 from local.simulator.host import Violation
-from local.simulator.invariants import ExecutionChange, NodeChange
 from piton.domain.graph import Graph
 from piton.domain.rows import ExecutionRef
 from piton.domain.settings import MINUTE, Settings

@@ -6,16 +6,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 
 from local.simulator.attempts import ATTEMPT_RULES, START_RULES
+from local.simulator.changes import BodyStart, Claim, ExecutionChange, NodeChange, Rows
 from local.simulator.host import Violation
 from local.simulator.invariants import (
     BODY_RULES,
     EXECUTION_RULES,
     NODE_RULES,
-    BodyStart,
-    Claim,
-    ExecutionChange,
-    NodeChange,
-    Rows,
 )
 from local.simulator.oracle import Outcome
 from local.simulator.patience import Patience

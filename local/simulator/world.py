@@ -9,11 +9,11 @@ from typing import Final
 
 from local.simulator import handling
 from local.simulator.agenda import EPOCH_MS, Agenda
+from local.simulator.changes import BodyStart
 from local.simulator.clients import CALLER, Clients, Request
 from local.simulator.engine import Machine, Outside
 from local.simulator.faults import ROLES, Fault, FaultPlan, Kind, Place
 from local.simulator.host import End, Host, Violation
-from local.simulator.invariants import BodyStart
 from local.simulator.network import BusAndQueues, Message, Queue, Stream
 from local.simulator.patience import Patience, longest_standstill
 from local.simulator.randomness import chance, seeded
