@@ -90,15 +90,9 @@ def claimed_before_the_end(rows: Rows, start: BodyStart) -> None:
 
 
 def starts_within_its_lease(rows: Rows, start: BodyStart) -> None:
-    """A body starts, by its own clock, before the lease ends that was last written for it.
-
-    Except after a renewal that took so long to be stored that it was nearly or wholly over by
-    then: nobody had taken the node back, and its answer tells the worker that it still has it.
-    """
+    """A body starts, by its own clock, before the lease ends that was last written for it."""
     late = start.now - rows.leases.get(start.claim, 0)
-    renewed_at = rows.renewed_at.get(start.claim)
-    left = None if renewed_at is None else rows.now() - renewed_at - late
-    if late > 0 and (left is None or left >= rows.settings.heartbeat_ms):
+    if late > 0:
         raise Violation(f"{start.context.node_id}: its body starts {late} ms after its lease")
 
 

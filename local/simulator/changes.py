@@ -22,8 +22,7 @@ Claim = tuple[ExecutionRef, str, int]
 class Rows:
     """Every row as it stands, kept up to date from the change stream.
 
-    `leases` has the end of the lease as last written for each claim, `renewed_at` the true time
-    at which that was, unless it was with the claim itself. `late_claims` has the claims that
+    `leases` has the end of the lease as last written for each claim, `late_claims` those that
     were committed after their execution had ended. `left_queued` are nodes, with their fence, that
     were queued or waiting when it ended. `ends` has the true time at which nodes, by id, and their
     execution, as "", were recorded to have ended.
@@ -37,7 +36,6 @@ class Rows:
     nodes: dict[tuple[ExecutionRef, int], NodeRow] = field(default_factory=dict)
     expires_at: dict[tuple[str, str], int] = field(default_factory=dict)
     leases: dict[Claim, int] = field(default_factory=dict)
-    renewed_at: dict[Claim, int] = field(default_factory=dict)
     late_claims: set[Claim] = field(default_factory=set)
     left_queued: set[Claim] = field(default_factory=set)
     ends: dict[tuple[ExecutionRef, str], int] = field(default_factory=dict)
@@ -64,9 +62,7 @@ class Rows:
         self.leases[claim] = new.lease_until
         execution = self.executions.get(change.ref)
         claimed = change.old.status is not NodeStatus.RUNNING
-        if not claimed:
-            self.renewed_at[claim] = self.now()
-        elif execution is None or execution.terminal:
+        if claimed and (execution is None or execution.terminal):
             self.late_claims.add(claim)
 
     def of(self, ref: ExecutionRef) -> dict[str, NodeRow]:
