@@ -42,7 +42,7 @@ CALLER: Final = Caller(Tenant("bench"), "bench", frozenset({Group.OPERATORS}))
 _TIMEOUT_S: Final = 900
 
 
-def microseconds_per_node(file: Path, nodes: int, *, group_commits: bool = True) -> float:
+def microseconds_per_node(file: Path, nodes: int, *, group_commits: bool) -> float:
     """Run a chain of trivial tasks from its start to its end and return the time per node.
 
     `file` must not exist yet. Raises `RuntimeError` when the execution does not complete.
