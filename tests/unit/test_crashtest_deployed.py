@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -236,6 +237,21 @@ def test_whoever_dies_before_its_call_never_made_it_and_after_it_gets_no_answer(
             connection.close()
     assert killed == [(caller, len(reaches))]
     assert arrived == reaches
+
+
+def test_a_process_that_dies_in_the_middle_of_asking_has_not_asked() -> None:
+    def meet(request: Request) -> Side | None:
+        raise AssertionError(f"{request} was not sent whole")
+
+    with upstream() as (port, arrived), Proxy(port, meet, never) as proxy:
+        connection = HTTPConnection(proxy.url.removeprefix("http://"))
+        connection.putrequest("POST", "/")
+        connection.putheader("Content-Length", "10")
+        connection.endheaders(b"half")
+        connection.sock.shutdown(socket.SHUT_WR)
+        assert connection.sock.recv(1) == b""
+        connection.close()
+    assert (arrived, proxy.errors) == ([], [])
 
 
 # --- What is noticed -----------------------------------------------------------------------

@@ -104,7 +104,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         """Pass a request on, unless its process has to die before that, or right after it."""
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        length = int(self.headers.get("Content-Length") or 0)
+        body = self.rfile.read(length)
+        if len(body) < length:
+            # Its process was killed at a call of another thread, in the middle of asking.
+            self.close_connection = True
+            return
         try:
             request = read(self.command, self.path, self.headers.get("X-Amz-Target", ""), body)
             side = self.server.meet(request)
