@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from local.simulator.strands import Strands
 from tests.support.logs import silent_engine
 
 pytest.register_assert_rewrite("tests.support.chaos")
@@ -13,3 +14,11 @@ pytest.register_assert_rewrite("tests.support.chaos")
 def _silent() -> Iterator[None]:
     with silent_engine():
         yield
+
+
+@pytest.fixture
+def strands() -> Iterator[Strands]:
+    """Threads for simulated calls."""
+    made = Strands()
+    yield made
+    made.close()

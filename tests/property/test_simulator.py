@@ -8,7 +8,7 @@ from itertools import product
 
 import pytest
 
-from local.simulator.campaign import be_quiet, run_campaign, run_seeds
+from local.simulator.campaign import run_campaign, run_seeds
 from local.simulator.faults import Fault, Kind, Place
 from local.simulator.generate import generate
 from local.simulator.play import play
@@ -23,18 +23,6 @@ from piton.storage import operations as op
 from piton.storage.algebra import Eq, NotExists, Operation, SizeBelow
 
 CHUNKS = [range(start, start + 20) for start in range(0, 200, 20)]
-
-
-@pytest.fixture(autouse=True)
-def _without_logs() -> None:
-    be_quiet()
-
-
-@pytest.fixture
-def strands() -> Iterator[Strands]:
-    made = Strands()
-    yield made
-    made.close()
 
 
 def chain(*faults: Fault) -> Scenario:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -10,7 +10,6 @@ from typing import Any, Final
 import pytest
 
 import piton.domain.messages
-from local.simulator.campaign import be_quiet
 from local.simulator.generate import generate
 from local.simulator.play import play
 from local.simulator.strands import Strands
@@ -185,18 +184,6 @@ MUTANTS: Final[Mapping[str, Mutant]] = {
     "bodies share their params": Mutant(_params_are_shared),
     "bodies share their input": Mutant(_inputs_are_shared),
 }
-
-
-@pytest.fixture(autouse=True)
-def _without_logs() -> None:
-    be_quiet()
-
-
-@pytest.fixture
-def strands() -> Iterator[Strands]:
-    made = Strands()
-    yield made
-    made.close()
 
 
 def first_violation(seeds: range, strands: Strands) -> str | None:
