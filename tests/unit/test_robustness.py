@@ -22,7 +22,7 @@ from piton.domain.messages import Dispatch, Event
 from piton.domain.rows import ExecutionRef, ExecutionRow, NodeRow
 from piton.domain.settings import Settings
 from piton.domain.status import EventType, ExecutionStatus, NodeStatus, Reason
-from piton.ports import BlobStore, BodyOutcome, Counter, Outcome, Returned, Store
+from piton.ports import BlobStore, BodyOutcome, Counter, Outcome, Raised, Returned, Store
 from piton.services.assembly import Engine, Ports
 from piton.services.bodies import PoolProfile
 from piton.services.commands import Commands
@@ -36,7 +36,7 @@ from piton.storage.keys import Key
 from piton.storage.sqlite import SqliteStore
 from piton.storage.sqlite_blobs import SqliteBlobs
 from piton.storage.views import ExecutionView, NodeView
-from piton.tasks import Context, Inputs, SyncBody, Task
+from piton.tasks import Context, Inputs, Permanent, SyncBody, Task, TaskError
 from tests.support.cases import set_attributes
 from tests.support.engine import OPERATOR, PLENTY_MS, CountedNames, Figures, NoLambda, TurnedClock
 from tests.support.plans import POOLS
@@ -58,7 +58,10 @@ class AtOnce:
         renew: Callable[[], bool],
     ) -> BodyOutcome:
         del timeout_ms, heartbeat_ms, renew
-        return Returned(body())
+        try:
+            return Returned(body())
+        except TaskError as error:
+            return Raised(error)
 
 
 class Host:
@@ -451,3 +454,49 @@ def test_a_batch_runs_side_by_side_however_large_it_is() -> None:
         {"Records": records}, LambdaContext(), EmfMetrics("worker"), meet, side_by_side=True
     )
     assert answer == {"batchItemFailures": []}
+
+
+# --- What is wrong stops there -------------------------------------------------------------
+
+
+def test_a_stored_result_that_is_not_what_its_hash_says_is_given_to_nobody(host: Host) -> None:
+    given: list[object] = []
+
+    def large(_context: Context, _inputs: Inputs) -> str:
+        return "x" * (host.settings.inline_bytes + 1)
+
+    def take(_context: Context, inputs: Inputs) -> None:
+        given.append(inputs)
+
+    class SpoiltBlobs(SqliteBlobs):
+        def get(self, key: str) -> bytes | None:
+            body = super().get(key)
+            return body and body.replace(b"x", b"y", 1)
+
+    host.blobs = SpoiltBlobs(host.rows.database)
+    host.tasks = {"large": large, "take": take}
+    ref = host.start(node("a", "large"), node("b", "take", needs=["a"]))
+    host.run()
+    row = host.nodes(ref)["b"]
+    assert given == []
+    assert (row.status, row.reason) == (NodeStatus.FAILED, Reason.PAYLOAD_MISSING)
+
+
+def test_nothing_is_dispatched_behind_a_node_whose_failure_ends_the_execution(host: Host) -> None:
+    """A sweep meets both ends at once; the one that comes first in the rows had succeeded."""
+
+    def fail(_context: Context, _inputs: Inputs) -> None:
+        raise Permanent("BROKEN", "as planned")
+
+    host.tasks = {"trivial": trivial, "fail": fail}
+    ref = host.start(node("a"), node("b", "fail"), node("c", needs=["a"]), node("d", needs=["b"]))
+    engine = host.engine()
+    engine.advance.start(ref)
+    for dispatch in host.collect():
+        if isinstance(dispatch, Dispatch):
+            host.worker(engine).run(dispatch, PLENTY_MS)
+    host.collect()
+    host.clock.now = host.execution(ref).due_at or 0
+    engine.sweep.run(10, lambda: PLENTY_MS)
+    assert host.execution(ref).status is ExecutionStatus.FAILED
+    assert "c" not in host.nodes(ref)
