@@ -22,6 +22,7 @@ from local.simulator.campaign import Summary, be_quiet, run_seeds
 from local.simulator.faults import Kind
 
 ROOT = Path(__file__).parents[2]
+HUNG_S = 120
 PROGRESS = re.compile(r"random worlds [1-9][\d,]* of")
 
 
@@ -30,6 +31,14 @@ def _without_logs() -> Iterator[None]:
     be_quiet()
     yield
     logging.disable(logging.NOTSET)
+
+
+@pytest.fixture
+def _interruptible() -> Iterator[None]:
+    """Children take interrupts although this process may have been told to ignore them."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def start(build: Path, seeds: int) -> subprocess.Popen[str]:
@@ -60,12 +69,22 @@ def report(build: Path) -> dict[str, Any]:
     return found
 
 
+def output_of(process: subprocess.Popen[str]) -> str:
+    """What it prints until it ends, or until it is taken for hung."""
+    try:
+        return process.communicate(timeout=HUNG_S)[0]
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.communicate()[0]
+
+
+@pytest.mark.usefixtures("_interruptible")
 def test_what_signals_interrupt_goes_on_where_it_stopped(tmp_path: Path) -> None:
     with start(tmp_path, 1_000_000) as process:
         until_it_has_played(process)
         # As a terminal does it: to the parent and to all of its children.
         os.killpg(process.pid, signal.SIGINT)
-        output, _ = process.communicate()
+        output = output_of(process)
     assert process.returncode == 130, output
     assert "Traceback" not in output
     assert "interrupted; the next run goes on from here" in output
@@ -75,7 +94,7 @@ def test_what_signals_interrupt_goes_on_where_it_stopped(tmp_path: Path) -> None
     with start(tmp_path, 1_000_000) as process:
         until_it_has_played(process)
         process.send_signal(signal.SIGTERM)
-        output, _ = process.communicate()
+        output = output_of(process)
     assert process.returncode == 143, output
     assert "Traceback" not in output
     second = report(tmp_path)["seeds"]
@@ -83,7 +102,7 @@ def test_what_signals_interrupt_goes_on_where_it_stopped(tmp_path: Path) -> None
 
     seeds = second + 30
     with start(tmp_path, seeds) as process:
-        output, _ = process.communicate()
+        output = output_of(process)
     assert process.returncode == 0, output
     assert f"goes on after {second:,} seeds" in output
 
